@@ -383,7 +383,7 @@ class Brokers:
             self.out.append(self.greeting(session, fenced=fenced))
 
     def greeting(self, session: Session, *, fenced: bool) -> TellSession:
-        """What the broker is to know about itself."""
+        """The broker's state, as it is to know it."""
         return TellSession(
             session.broker_id,
             session.broker_epoch,

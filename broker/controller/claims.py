@@ -38,7 +38,7 @@ NO_BROKER: Final = BrokerId(-1)
 
 @dataclass(slots=True)
 class _Grant:
-    """Who may register as a broker, with which directory (None: a new one)."""
+    """The broker that an incarnation may register as, with which directory (None: a new one)."""
 
     incarnation_id: str
     directory_id: str | None

@@ -139,7 +139,7 @@ class Configs:
         return ConfigsAltered(tuple(altered))
 
     def describe(self, question: ConfigsQuestion) -> DescribedConfig:
-        """What holds for one resource, and why; as committed."""
+        """The settings that hold for one resource, and why; as committed."""
         return describe(self._ledger.committed, self._settings.static_config, question)
 
     # ---- checks --------------------------------------------------------------------------------

@@ -132,17 +132,17 @@ class Controller:
 
     @property
     def image(self) -> MetadataImage:
-        """What is committed: all that brokers and clients may know. Read only."""
+        """The committed image: all that brokers and clients may know. Read only."""
         return self._ledger.committed
 
     @property
     def decided(self) -> MetadataImage:
-        """What is decided but maybe not yet committed: for tests and invariants. Read only."""
+        """The image as decided, maybe not yet committed: for tests and invariants. Read only."""
         return self._ledger.decided
 
     @property
     def elections(self) -> ElectionCounts:
-        """What this start of the controller has committed of elections."""
+        """The elections that this start of the controller has committed."""
         return self._ledger.elections
 
     @property
@@ -524,7 +524,7 @@ class Controller:
         return self._features.describe(self._ledger.committed)
 
     def describe_configs(self, question: ConfigsQuestion) -> DescribedConfig:
-        """What holds for one resource, as committed. Changes nothing and waits for nothing."""
+        """The settings of one resource, as committed. Changes nothing, waits for nothing."""
         return self._configs.describe(question)
 
     # ---- inside --------------------------------------------------------------------------------
@@ -537,7 +537,7 @@ class Controller:
         return self._leave([Reply(token, response)])
 
     def _leave(self, effects: list[Effect]) -> list[Effect]:
-        """What may leave of everything that this call decided."""
+        """The effects of this call that may leave now."""
         said, self._brokers.out = self._brokers.out, []
         return self._ledger.seal(said + effects)
 

@@ -1,4 +1,5 @@
-"""What the controller asks of its shell. Plain values, to be performed in the order of the list.
+"""The effects that the controller asks of its shell. Plain values, to be performed in the order of
+the list.
 
 `AppendRecords` comes from the replicated state machine. With one voter the shell syncs what it has
 appended, then calls `on_committed(now_ms, last_offset)`; several appends under one sync need one

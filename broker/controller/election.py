@@ -31,9 +31,9 @@ UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 class Returned(NamedTuple):
-    """What a registration meant for replicas. `alone`: the only ones of their partitions, and may
-    lack records. `offline`: in a log directory that is. `gone`: the directory is the broker's no
-    more.
+    """The outcome of a registration for replicas. `alone`: the only ones of their partitions, and
+    may lack records. `offline`: in a log directory that is. `gone`: the directory is the broker's
+    no more.
     """
 
     alone: int

@@ -102,13 +102,13 @@ class Ledger:
         self._machine.write(record)
 
     def seal(self, effects: list[Effect]) -> list[Effect]:
-        """What may leave now: the append of everything written, then those of `effects` that rest
-        on nothing uncommitted; the others are held.
+        """The effects that may leave now: the append of everything written, then those of
+        `effects` that rest on nothing uncommitted; the others are held.
         """
         return self._machine.seal(effects)
 
     def commit(self, offset: Offset) -> list[Effect]:
-        """What leaves because everything up to `offset` is durable. A repeat changes nothing."""
+        """The effects that leave now that everything up to `offset` is durable; none twice."""
         published: list[Effect] = []
         released: list[Effect] = []
         for append in self._machine.uncommitted(offset):

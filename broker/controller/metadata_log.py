@@ -69,7 +69,7 @@ logger = logging.getLogger(__name__)
 
 
 class MetadataLost(StorageStartError):
-    """What is on disk cannot be put together to a whole metadata image; the message says why."""
+    """The files cannot be put together to a whole metadata image; the message says why."""
 
 
 class MetadataLog:
@@ -117,7 +117,7 @@ class MetadataLog:
 
     @property
     def image(self) -> MetadataImage:
-        """What was recovered, and was committed since."""
+        """The image as recovered, with all that was committed since."""
         return self.machine.committed
 
     @property
@@ -149,8 +149,8 @@ class MetadataLog:
     def slices(
         self, from_offset: Offset, *, bytes_max: int = _READ_BYTES
     ) -> Iterator[LogSlice[MetadataRecord]]:
-        """What the log holds from an offset on, at which an append begins, to its end as it is now:
-        in pieces of about so many bytes, or of one append. Control records are left out, and
+        """The records of the log from an offset on, at which an append begins, to its end as it is
+        now: in pieces of about so many bytes, or of one append. Control records are left out, and
         appends that were never finished.
 
         Raises CorruptSegment, KafkaStorageError, UnsupportedVersion.
@@ -182,8 +182,8 @@ class MetadataLog:
 
     def truncate_to(self, offset: Offset) -> Offset:
         """Removes what lies from `offset` on, and the whole batch that reaches beyond it; the new
-        end. What a snapshot stands for is committed and must not go. `image` is still what was
-        recovered: a machine that has seen what goes resigns, and another one is loaded.
+        end. Records that a snapshot stands for are committed and must not go. `image` is still
+        what was recovered: a machine that has seen what goes resigns, and another one is loaded.
 
         Raises KafkaStorageError; after a PassingStorageError the log is cut all the same.
         """

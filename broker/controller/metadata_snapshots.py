@@ -43,7 +43,7 @@ class SnapshotTask:
         self._records = image.records()
         self.cluster_id = image.cluster_id
         self.end_offset = Offset(image.offset + 1)
-        """What is below it is in the snapshot."""
+        """Everything below it is in the snapshot."""
         name = f"{self.end_offset:020d}-{image.controller_epoch:010d}{SNAPSHOT_SUFFIX}"
         self.path = f"{directory}/{name}"
         self.error: Exception | None = None

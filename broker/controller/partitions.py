@@ -3,7 +3,7 @@
 Pure functions from a partition record to the next one. Callers decide which brokers are live, and
 when to call. Which replica leads is a table, `ELECTION`.
 
-What holds in every record that comes out (and what I9 of the simulator checks):
+Every record that comes out holds to this (I9 of the simulator checks it):
 
 - the ISR holds live brokers only, except a leader that is stopping and still waits for a successor;
 - ISR and ELR have no broker in common, and both are replicas of the partition;
@@ -44,7 +44,7 @@ Live = Callable[[BrokerId], bool]
 
 
 class Asked(Flag):
-    """What a change asks for beyond the usual election."""
+    """The wishes of a change beyond the usual election."""
 
     PREFERRED = auto()
     """The first replica leads if it can."""
@@ -56,7 +56,7 @@ NO_WISH: Final = Asked(0)
 
 
 class Follows(Enum):
-    """What an elected leader means for the others."""
+    """The meaning of an elected leader for the others."""
 
     NOTHING = auto()
     """It is in the ISR, which stays."""

@@ -16,7 +16,7 @@ from pylog_broker.metadata.messages import RegisterBroker, ReplicaKey
 
 
 class Loss(Enum):
-    """What a broker's new incarnation may lack of what the old one had."""
+    """The part of the old incarnation's data that the new one may lack."""
 
     NONE = auto()
     """The same directory, and the log survived: a clean stop, or the same boot of the host."""
@@ -39,7 +39,7 @@ class Whereabouts:
 
 
 class Sight(Flag):
-    """What a registration tells of one replica and of the directory that the metadata name."""
+    """The news of one replica in a registration, and of the directory that the metadata name."""
 
     UNREGISTERED = auto()
     """The cluster does not know the broker, or knows it no more."""
@@ -146,7 +146,7 @@ class Returning:
         return Loss.NONE if all(self._intact.values()) else Loss.TAIL
 
     def where(self, replica: ReplicaKey, assigned: str) -> Whereabouts:
-        """What became of a replica that the metadata have in the directory `assigned`."""
+        """The place of a replica that the metadata have in the directory `assigned`."""
         if self._known is not None:
             assigned = assigned or self._known.directory_id
         found = self._found.get(replica, [])
@@ -174,21 +174,21 @@ class Returning:
 
 
 class Evidence(Flag):
-    """What is known of one replica of a broker that registers anew."""
+    """The evidence about one replica of a broker that registers anew."""
 
     NOTHING_LEFT = auto()
     """Its directory is the broker's no more, or the broker was unregistered (Loss.ALL)."""
     REMOVED = auto()
     """It is not in its directory, and it was made: others are in sync, or its log had failed."""
     MAY_LACK = auto()
-    """What was not synced may be gone, or the broker says that records are (Loss.TAIL)."""
+    """Records that were not synced may be gone, or the broker says that some are (Loss.TAIL)."""
     ONLY_ONE = auto()
     """The partition has no other replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What becomes of a replica's place among those that may lead. `lost`: it leaves ISR and ELR.
+    """A replica's place among those that may lead, from now on. `lost`: it leaves ISR and ELR.
     `emptied`: nothing of what it held is left. `alone`: it may lack records, and nobody has more.
     """
 
@@ -219,7 +219,7 @@ CLAIMS: Final[tuple[tuple[str, Evidence, Claim], ...]] = (
 
 
 def claim_of(evidence: Evidence) -> Claim:
-    """What a replica of which this is known may still claim."""
+    """The claim that this evidence leaves a replica."""
     return next(claim for _, needed, claim in CLAIMS if needed in evidence)
 
 

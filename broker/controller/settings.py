@@ -1,4 +1,4 @@
-"""What the controller can be set to. Values only; `pylog_broker.config` names and checks them."""
+"""The settings of the controller. Values only; `pylog_broker.config` names and checks them."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ class ControllerSettings:
 
     @property
     def min_isr_to_record(self) -> str | None:
-        """What the metadata must say for the start's `min.insync.replicas` to hold; None: nothing,
-        it is Kafka's default.
+        """The value that the metadata must have for the start's `min.insync.replicas` to hold;
+        None: nothing, it is Kafka's default.
         """
         value = self.topic_defaults.min_insync_replicas
         return None if value == TopicConfig().min_insync_replicas else str(value)

@@ -1,4 +1,4 @@
-"""Adding partitions to topics. What is there stays where it is; records are not moved.
+"""Adding partitions to topics. Records stay where they are.
 
 Keys go to other partitions from then on: that is the caller's business, as in Kafka.
 """

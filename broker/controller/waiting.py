@@ -83,7 +83,7 @@ class TopicWaits:
         return PartitionsCreated(tuple(self._checked_growth(topic) for topic in answer.topics))
 
     def _known_by_all(self) -> Offset:
-        """What every live broker has applied."""
+        """The offset that every live broker has applied."""
         brokers = self._ledger.committed.brokers
         return min(
             (

@@ -1,4 +1,4 @@
-"""What a controller shows to Prometheus."""
+"""The metrics of a controller."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """One client's framed stream: a greeting, then produces or fetches in order, or calls in any order.
 
 Produces and fetches have no tasks: frames are handled as they come, and answers are written as they
-are ready. What cannot be handled yet waits here, and while anything does nothing more is read. Nor
-is it while the memory for requests of all connections is used up (`RequestMemory`); and no fetch
-and no call begins while clients have not taken too much of what was answered (`AnswerMemory`).
+are ready. Frames that cannot be handled yet wait here, and while anything does nothing more is
+read. Nor is it while the memory for requests of all connections is used up (`RequestMemory`); and
+no fetch and no call begins while clients have not taken too much of what was answered
+(`AnswerMemory`).
 """
 
 from __future__ import annotations
@@ -49,13 +50,13 @@ LISTENER: Final = "streams"
 _ACKS: Final = attrgetter("acks")
 
 BUFFER_BYTES: Final = READ_BYTES
-"""What a connection holds on to while nothing comes; a larger frame gets a buffer of its own."""
+"""The buffer of a connection while nothing comes; a larger frame gets a buffer of its own."""
 
 _log = logging.getLogger("pylog.streams")
 
 
 class State(Enum):
-    """What the next frame must be."""
+    """The kind of frame that must come next."""
 
     GREETING = "a hello"
     PRODUCE = "a ProduceRequest"
@@ -92,7 +93,7 @@ def _size_of(partitions: Sequence[PartitionData]) -> int:
 
 
 class Listener(Protocol):
-    """What connections need of who listens."""
+    """The server, as its connections see it."""
 
     data: DataApi
     apis: UnaryApis

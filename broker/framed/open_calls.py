@@ -1,7 +1,7 @@
 """The unary calls of one connection that are not answered yet: each has a number, a task, a time.
 
 A call is answered once: by its handler, by its time-out, or by the end of the connection, whichever
-comes first. What comes later is for nobody.
+comes first. Later answers are for nobody.
 """
 
 from __future__ import annotations
@@ -153,8 +153,8 @@ class OpenCalls:
             self._end(call, calls.answer_frame(call.number, [answer.SerializeToString()]))
 
     def _on_done(self, call: _Call, task: asyncio.Task[None]) -> None:
-        """What neither `_answer` nor anybody else has answered: its codec has a defect, or what it
-        waited for was given up.
+        """Answer a call that neither `_answer` nor anybody else has answered: its codec has a
+        defect, or what it waited for was given up.
         """
         if self._open.get(call.number) is not call:
             if not task.cancelled():

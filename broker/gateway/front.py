@@ -50,7 +50,7 @@ Locate = Callable[[BrokerId], Sequence[Endpoint]]
 
 
 def stranger(first: bytes) -> str | None:
-    """What a peer is that begins with `first`; None while it may be HTTP/2."""
+    """The kind of peer that begins with `first`; None while it may be HTTP/2."""
     if PREFACE.startswith(first[: len(PREFACE)]) or CONNECT.startswith(first[: len(CONNECT)]):
         return None
     if first[:2] == b"\x16\x03":
@@ -100,7 +100,7 @@ class Front:
 
     @property
     def quotas(self) -> ConnectionQuotas:
-        """What counts its connections."""
+        """The counter of its connections."""
         return self._gate.quotas
 
     async def start(self, host: str, port: int) -> int:
@@ -186,7 +186,7 @@ class _Outer(asyncio.Protocol):
             return
         assert self._backlog is not None
         if self._connecting is not None:
-            # Whoever says more before the other end is there does not know how to wait.
+            # A client that sends more before the other end is there does not wait its turn.
             self._backlog.append(data)
             if self.transport is not None:
                 self.transport.pause_reading()

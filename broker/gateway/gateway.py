@@ -49,7 +49,7 @@ class Gateway:
     ) -> None:
         """`ask` passes an administrator's question to the controller; `report` takes log lines."""
         self.endpoint: Endpoint | None = None
-        """What clients are told; None before it listens."""
+        """The address that clients are told; None before it listens."""
         self._controller = controller
         self._config = config
         files_max = open_files_max()

@@ -1,4 +1,4 @@
-"""What a fetch over gRPC holds of the memory for answers."""
+"""The share of a fetch over gRPC in the memory for answers."""
 
 from __future__ import annotations
 

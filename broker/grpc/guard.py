@@ -1,6 +1,6 @@
-"""What stands before every gRPC handler: garbage, deadlines and errors become statuses, once.
+"""The guard before every gRPC handler: garbage, deadlines and errors become statuses, once.
 
-Whatever concerns one topic or partition is an `Error` inside a response and never gets here.
+An error of one topic or partition is an `Error` inside a response and never gets here.
 """
 
 from __future__ import annotations

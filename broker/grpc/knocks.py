@@ -1,6 +1,6 @@
 """Clients that come to a broker's gRPC port without HTTP/2: told by the kernel, afterwards.
 
-gRPC hangs up on such a client without a word. What was tried to get one, with grpcio 1.85:
+gRPC hangs up on such a client without a word. These ways to get one were tried, with grpcio 1.85:
 
 - its own log says nothing at any `GRPC_VERBOSITY`. Of all its tracers only `GRPC_TRACE=http` prints
   the mismatch, among several lines for every write of every connection;
@@ -15,7 +15,7 @@ So nothing stands in the way of the data, and the kernel is asked instead: a net
 bytes that went each way. It needs no privilege and costs a connection nothing while it lives. A
 client that speaks HTTP/2 always gets more than the server's opening, at least the 9 bytes that
 acknowledge its settings; one that sent something and got no more than the opening does not.
-What it sent is gone by then, so the line cannot say what it is.
+Its bytes are gone by then, so the line cannot say what it is.
 
 Where the kernel does not tell (no Linux, a sandbox), nothing is reported.
 """
@@ -131,7 +131,7 @@ class Knocks:
             self._socket = None
 
     async def _measure_opening(self, host: str, port: int) -> int:
-        """What gRPC says before it looks at its peer: by being the first stranger."""
+        """So many bytes gRPC sends before it looks at its peer: measured as its first stranger."""
         host = _LOOPBACK.get(host, host)
         async with asyncio.timeout(_OPENING_SECONDS_MAX):
             reader, writer = await asyncio.open_connection(host, port)

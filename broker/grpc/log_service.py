@@ -136,8 +136,8 @@ class LogService(log_pb2_grpc.LogServicer):
     async def _fetch(
         self, origin: RequestContext, request: log_pb2.FetchRequest, call: Call
     ) -> bytes:
-        """One long poll. What does not fit among the answers that others have not taken is looked
-        for again when it may.
+        """One long poll. An answer that does not fit among those that others have not taken is
+        looked for again when it may.
         """
         while True:
             await call.room()
@@ -206,7 +206,7 @@ def add_log_service(service: LogService, apis: UnaryApis, server: Any) -> None:
 
 
 class _NotHere(log_pb2_grpc.LogServicer):
-    """What a gateway does not offer of the Log service."""
+    """The calls of the Log service that a gateway does not offer."""
 
     async def _elsewhere(self, request: Any, context: Context) -> None:
         raise errors.NotOffered(

@@ -21,7 +21,7 @@ def context_of(call: Context, client_id: str = "") -> RequestContext:
 @lru_cache(maxsize=4096)
 def _place(peer: str) -> tuple[str, str]:
     """Host, and host with port, of a peer as gRPC names it (`ipv4:10.0.0.1:5000`,
-    `ipv6:%5B::1%5D:5000`). What is no such name stands for itself.
+    `ipv6:%5B::1%5D:5000`). Any other name stands for itself.
     """
     kind, _, place = unquote(peer).partition(":")
     host, colon, _ = place.rpartition(":")

@@ -31,8 +31,8 @@ def server_options(
     idle = [("grpc.max_connection_idle_ms", min(idle_ms_max, INT_MAX))] if idle_ms_max >= 0 else []
     return [
         *idle,
-        # What is above it is closed when it comes, before any memory goes into it. gRPC takes its
-        # connections itself: there is no limit by address, and no rate.
+        # A connection above it is closed when it comes, before any memory goes into it. gRPC takes
+        # its connections itself: there is no limit by address, and no rate.
         ("grpc.max_allowed_incoming_connections", connections_max),
         ("grpc.max_receive_message_length", message_bytes_max),
         # One batch larger than every limit must still be readable (KIP-74).
@@ -95,7 +95,7 @@ class GrpcServer:
         return int(port)
 
     async def set_serving(self, serving: bool) -> None:
-        """What the health service says, of the server and of each of its services."""
+        """The answer of the health service, of the server and of each of its services."""
         status = health_pb2.HealthCheckResponse.ServingStatus
         for service in ("", *self._names[2:]):
             await self._health.set(service, status.SERVING if serving else status.NOT_SERVING)

@@ -1,4 +1,4 @@
-"""What administrators ask of the controller, as values. The gateway turns them into gRPC.
+"""The requests of administrators to the controller, as values. The gateway turns them into gRPC.
 
 Errors are per item: one bad topic does not fail the others.
 """

@@ -23,7 +23,7 @@ GROUP_SETTINGS_LEVEL: Final = 3
 """From which on groups have settings of their own."""
 NEWEST_LEVEL: Final = 3
 SUPPORTED: Final = (FeatureRange(METADATA_VERSION, FIRST_LEVEL, NEWEST_LEVEL),)
-"""What this version supports."""
+"""The levels that this version supports."""
 
 
 def range_of(features: Iterable[FeatureRange], name: str) -> FeatureRange:

@@ -35,7 +35,9 @@ BrokerRegistration = RegisterBrokerRecord
 """A broker's newest incarnation, with `fenced` and `in_controlled_shutdown` as last changed."""
 
 ConfigResource = tuple[ConfigResourceType, str]
-"""What a configuration belongs to: its kind and its name (of the cluster: the empty name)."""
+"""The thing that a configuration belongs to: its kind and its name (of the cluster: the empty
+name).
+"""
 
 CLUSTER_CONFIG: Final[ConfigResource] = (ConfigResourceType.CLUSTER, "")
 
@@ -66,7 +68,7 @@ class RemovedTopic:
 
 @dataclass(frozen=True, slots=True)
 class MetadataDelta:
-    """What a batch changed, each thing once, in the order of its first change.
+    """The changes of a batch, each thing once, in the order of its first change.
 
     A partition that came and went within the batch is in neither tuple; a topic that was removed
     and created anew under its name is in both, with different ids. `configs` also lists the
@@ -362,7 +364,9 @@ _REPLAY: Final[Mapping[type[Any], Callable[[MetadataImage, Any], None]]] = {
 
 @dataclass(slots=True)
 class _Changes:
-    """What a batch touches, noted before each record is replayed. Dicts are ordered sets."""
+    """The things that a batch touches, noted before each record is replayed. Dicts are ordered
+    sets.
+    """
 
     partitions: dict[tuple[TopicId, int], None] = field(default_factory=dict)
     new_topics: dict[TopicId, None] = field(default_factory=dict)
@@ -409,7 +413,7 @@ class _Changes:
 
 
 def _difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
-    """What a snapshot changed: the same answer as the batches that it stands for."""
+    """The changes of a snapshot: the same answer as the batches that it stands for."""
     brokers = sorted(old.brokers.keys() | new.brokers.keys())
     configs = sorted(old.configs.keys() | new.configs.keys())
     return MetadataDelta(

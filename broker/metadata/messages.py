@@ -1,4 +1,4 @@
-"""What brokers and the controller say to each other, as values. The edges turn them into gRPC.
+"""The messages between brokers and the controller, as values. The edges turn them into gRPC.
 
 Both pure cores (replica manager and controller) and the simulator speak these.
 """

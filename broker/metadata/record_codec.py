@@ -97,7 +97,7 @@ def decode_listeners(message: Any) -> tuple[Listener, ...]:
 
 
 def encode_software(software: Software) -> records_pb2.Software | None:
-    """What a broker runs; None of one that does not tell."""
+    """A broker's software; None of one that does not tell."""
     if software == NOT_TOLD:
         return None
     return records_pb2.Software(
@@ -112,7 +112,7 @@ def encode_software(software: Software) -> records_pb2.Software | None:
 
 
 def decode_software(message: records_pb2.Software) -> Software:
-    """What a broker runs."""
+    """A broker's software."""
     return Software(
         message.name,
         message.version,

@@ -1,4 +1,4 @@
-"""What the metadata log holds, as values. `codec.py` turns them into protobuf and back.
+"""The records of the metadata log, as values. `codec.py` turns them into protobuf and back.
 
 A record states the new value, never a difference: replaying a log and loading a snapshot are the
 same code, and a record replayed twice changes nothing.
@@ -35,12 +35,12 @@ class Endpoint:
 
 CLIENTS: Final = "clients"
 BROKERS: Final = "brokers"
-"""What a listener is for: programs of users, or other brokers."""
+"""The purposes of a listener: programs of users, or other brokers."""
 
 GRPC: Final = "grpc"
 FRAMED: Final = "framed"
 KAFKA: Final = "kafka"
-"""What is spoken there: every call, streams in frames, or Kafka's protocol."""
+"""The protocols of a listener: every call, streams in frames, or Kafka's protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class FeatureRange:
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """What a broker runs. `apis`: the highest version of each API that other brokers may ask it
-    for.
+    """The software of a broker. `apis`: the highest version of each API that other brokers may ask
+    it for.
     """
 
     name: str
@@ -262,7 +262,7 @@ class ProducerIdsRecord:
 
 
 class ConfigResourceType(IntEnum):
-    """What a configuration belongs to."""
+    """The kinds of things that a configuration belongs to."""
 
     CLUSTER = 0
     TOPIC = 1

@@ -125,8 +125,8 @@ CLOCK_JUMPS: Final = Metric(
 TOPIC_SKEW: Final = Metric(
     "pylog_topic_skew", "gauge",
     "The largest growth of a partition here by the mean of its topic's partitions here, in the "
-    "last five minutes that were looked at; 1: all grow alike. Topics with 10,000 records in that "
-    "time.", ("topic",),
+    "last five minutes that were looked at; 1: all grow alike, or they got fewer than 10,000 "
+    "records. Topics with several partitions here.", ("topic",),
 )  # fmt: skip
 FLUSH_SECONDS: Final = Metric(
     "pylog_log_flush_seconds", "histogram",

@@ -1,1 +1,1 @@
-"""Who may connect to a process, and what a connection is, below every protocol."""
+"""The limits and the core of connections, below every protocol."""

@@ -37,7 +37,9 @@ _SCARCE: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Gate:
-    """What all listeners of a process share: limits, counts, the line about what was refused."""
+    """The shared state of a process's listeners: limits, counts, the line about what was
+    refused.
+    """
 
     def __init__(
         self, clock: Clock, report: Callable[[str], None], limits: Limits | None = None
@@ -77,7 +79,7 @@ class Gate:
 
 
 class Place:
-    """What one connection counts for, until it leaves."""
+    """The place of one connection, until it leaves."""
 
     __slots__ = ("_counts_for_address", "_gate", "address", "listener")
 

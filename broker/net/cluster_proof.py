@@ -49,7 +49,7 @@ def _call_mac(key: bytes, method: str, number: int) -> bytes:
 
 @dataclass(slots=True)
 class _Session:
-    """What the controller knows of one. `taken` holds the numbers above `highest - WINDOW`."""
+    """The controller's knowledge of one. `taken` holds the numbers above `highest - WINDOW`."""
 
     key: bytes
     issued_ms: int
@@ -157,7 +157,7 @@ class BrokerSession:
         return _mac(self._secret, b"client", self.nonce, server_nonce)
 
     def metadata(self, method: str) -> tuple[tuple[str, str], ...]:
-        """What the next call of this method carries; for one call."""
+        """The proof that the next call of this method carries; for one call."""
         self._number += 1
         proof = _call_mac(self._key, method, self._number).hex()
         return ((METADATA_KEY, f"{self._name}.{self._number}.{proof}"),)

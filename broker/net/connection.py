@@ -1,7 +1,7 @@
 """One connection of a port that takes frames, whatever its protocol: bytes in, bytes out.
 
 It has a place among all connections, buffers for what comes, answers in the order of their
-requests, and it reads on only while its protocol wants more. What a frame means is told by a
+requests, and it reads on only while its protocol wants more. The meaning of a frame is told by a
 subclass (`broker/framed`, `broker/kafka`). Nothing here asks what the transport is made of, so that
 TLS can stand before it.
 
@@ -75,7 +75,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """What was written and the kernel has not taken."""
+        """Bytes that were written and the kernel has not taken."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def hold_reading(self, wanted: bool) -> None:

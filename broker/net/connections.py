@@ -43,7 +43,7 @@ class IdleClose(Generic[IdlerT]):
         self.seconds_max = ms_max / 1000
         self._connections = connections
         self._idle: dict[IdlerT, tuple[int, float]] = {}
-        """What they had received when they were first seen without work, and when that was."""
+        """The bytes that they had received when first seen without work, and when that was."""
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:

@@ -31,7 +31,7 @@ class Refusal(Enum):
     ADDRESS = "max.connections.per.ip"
     """Its address has."""
     FILES = "open files"
-    """What is left of what the process may have open is kept for logs."""
+    """The rest of the files that the process may have open is kept for logs."""
     UNPROVEN = "unproven"
     """It did not prove in time what it is, and others wanted its place."""
 

@@ -152,7 +152,14 @@ class Membership:
             raise error
         self._saw(answer.controller_epoch)
         self.broker_epoch = answer.broker_epoch
-        _log.info("registered with broker epoch %d", answer.broker_epoch)
+        _log.info(
+            "registered with broker epoch %d; listening: %s",
+            answer.broker_epoch,
+            ", ".join(
+                f"{each.name} on {each.endpoint} ({each.protocol}, for {each.purpose})"
+                for each in registration.listeners
+            ),
+        )
         self._on_registered(answer.broker_epoch)
         if not self._lease.started:
             self._lease.start()

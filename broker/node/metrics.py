@@ -184,7 +184,9 @@ class BrokerMetrics:
         page.add(names.MAX_LAG, totals.max_lag)
         page.add(names.FETCH_SESSIONS, manager.fetch_sessions)
         page.add(names.COLD_READS, engine.cold_reads)
-        page.add_all(names.TOPIC_SKEW, {(topic,): x for topic, x in engine.skew.by_topic.items()})
+        here = Counter(partition.topic_partition.topic for partition in partitions)
+        skews = {topic: 1.0 for topic, count in here.items() if count > 1} | engine.skew.by_topic
+        page.add_all(names.TOPIC_SKEW, {(topic,): skew for topic, skew in skews.items()})
         page.add_histograms(names.FLUSH_SECONDS, {(): engine.flush_seconds})
         if self.parts.logs is not None:
             await self._add_disks(page, self.parts.logs)

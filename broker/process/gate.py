@@ -13,7 +13,7 @@ from pylog_broker.net.shares import last_descriptor
 
 
 def limits_of(config: BrokerConfig, files_max: int) -> Limits:
-    """What all listeners of the process share."""
+    """The limits that all listeners of the process share."""
     return Limits(
         per_ip=config.max_connections_per_ip,
         overrides=parse_overrides(config.max_connections_per_ip_overrides),

@@ -1,4 +1,6 @@
-"""What a process asks its machine: its name and addresses, and whether memory survived."""
+"""The questions of a process to its machine: its name and addresses, and whether memory
+survived.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _SPARKS_OWN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the machine says about a directory that exists."""
+    """The machine's answers about a directory that exists."""
 
     path: str
     owner: int

@@ -1,4 +1,4 @@
-"""What the two kinds of processes share: signals, the owner's death, readiness, logging, exit.
+"""The shared part of both kinds of processes: signals, the owner's death, readiness, logging, exit.
 
 The owner is whoever must not be outlived: a notebook's kernel, a test run. Its end is seen through
 a pidfd; PR_SET_PDEATHSIG would fire when the *thread* ends that happened to start the process.

@@ -88,7 +88,7 @@ class LeaderFetcher:
     def next_fetch(
         self, request_id: int
     ) -> tuple[tuple[ReplicaPartitionFetch, ...], int, int, tuple[tuple[TopicId, int], ...]]:
-        """What to put into the fetch that goes out now: questions, session, epoch, forgotten."""
+        """The content of the fetch that goes out now: questions, session, epoch, forgotten."""
         if self._session_epoch == FIRST:
             self._life += 1
             named = islice(self.active, self._named_max)

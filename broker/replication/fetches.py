@@ -48,7 +48,7 @@ _MAX_BYTES: Final = attrgetter("max_bytes")
 
 
 class Warmup:
-    """What a pool thread calls to bring pages into memory; touches only files."""
+    """The call that brings pages into memory on a pool thread; it touches only files."""
 
     __slots__ = ("_cold", "request")
 
@@ -219,7 +219,9 @@ class Fetches:
         found: list[PartitionData],
         read: dict[Partition, PartitionFetch],
     ) -> DelayedFetch | None:
-        """What waits behind an answer of a standing fetch; None when the fetch ends with it."""
+        """The fetch that waits behind an answer of a standing one; None when the fetch ends with
+        it.
+        """
         before = request.standing
         assert before is not None
         answers, left, given, since_ms = before

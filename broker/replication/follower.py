@@ -63,7 +63,7 @@ FollowerAction = AppendFetched | CutTo | StartOverAt | SetAside
 
 
 class LogView(NamedTuple):
-    """What the decisions need to know of the follower's log."""
+    """The follower's log, as far as the decisions need it."""
 
     log_start_offset: Offset
     log_end_offset: Offset
@@ -102,7 +102,7 @@ class FollowerState:
         log_start_offset: Offset,
         high_watermark: Offset,
     ) -> ReplicaPartitionFetch:
-        """What to ask now.
+        """The next question.
 
         Always read off the log, so it cannot be forgotten over an empty answer (KAFKA-15510); the
         same object as long as nothing changed.
@@ -134,7 +134,7 @@ class FollowerState:
     def on_answer(
         self, now_ms: int, request_id: int, data: ReplicaPartitionData, log: LogView
     ) -> FollowerAction | None:
-        """What to do about the leader's answer; None: it is out of date, ignore it."""
+        """The action that the leader's answer asks for; None: it is out of date, ignore it."""
         asked = self.asked
         if asked is None or request_id < self.asked_in:
             return None
@@ -182,7 +182,7 @@ class FollowerState:
     ) -> FollowerAction:
         cut = self._truncation_offset(leader_end, log)
         if log.log_start_offset < leader_start and cut <= leader_start:
-            # Nothing of it is in the leader's log. What lies below that may differ from what was
+            # Nothing of it is in the leader's log. Records below that may differ from what was
             # committed there: the leader's epochs begin with its log, wherever they once began.
             return StartOverAt(leader_start)
         if cut < log.log_start_offset:
@@ -203,7 +203,7 @@ class FollowerState:
             return min(leader_end.end_offset, log.log_end_offset)
         if own.epoch == leader_end.epoch:
             return min(own.end_offset, leader_end.end_offset)
-        # We do not have the epoch that the leader named. What we hold of later ones is not the
+        # We do not have the epoch that the leader named. Our records of later ones are not the
         # leader's; whether it shares our next older one, the next fetch will tell.
         return own.end_offset
 

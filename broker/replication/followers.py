@@ -253,7 +253,7 @@ class Followers:
         self._add(fetcher, partition)
 
     def _do(self, wall_ms: int, partition: Partition, action: FollowerAction) -> str | None:
-        """What went wrong, None when nothing did."""
+        """The error of carrying it out, None when there was none."""
         try:
             partition.follow(wall_ms, action)
         except (OSError, KafkaStorageError) as error:

@@ -37,7 +37,7 @@ for the disk after so many.
 
 
 class InternalLogs:
-    """What coordinators ask of the partitions that this broker leads."""
+    """The reads and appends of coordinators on partitions that this broker leads."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class InternalLogs:
         except OSError as error:
             self._storage_failed(partition, error)
             return InternalData(Failure(KafkaStorageError.code, str(error)))
-        # What was compacted away up to the end leaves nothing to read.
+        # Records that were compacted away up to the end leave nothing to read.
         next_offset = found.next_offset if len(found.records) else end
         return InternalData(None, found.records, Offset(next_offset), end)
 

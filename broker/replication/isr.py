@@ -61,7 +61,7 @@ class FetchClock:
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """What the leader knows of one follower in this leader epoch."""
+    """The leader's knowledge of one follower in this leader epoch."""
 
     end_offset: Offset = UNKNOWN_END
     log_start_offset: Offset = UNKNOWN_END
@@ -151,7 +151,7 @@ class LeaderState:
         return self._advance(now_ms)
 
     def await_sync(self, offset: Offset) -> None:
-        """What is appended from `offset` on is not committed before `on_synced`."""
+        """Batches from `offset` on are not committed before `on_synced`."""
         if self.unsynced_from is None:
             self.unsynced_from = offset
 

@@ -1,4 +1,4 @@
-"""What a listener is told of the partitions that this broker leads.
+"""The news for a listener of the partitions that this broker leads.
 
 A coordinator lives where its partition of an internal topic is led: it is loaded when the broker
 begins to lead, answers as the high watermark moves, and is unloaded when the broker leads no more.

@@ -2,7 +2,7 @@
 waits for it.
 
 A start that moves is a fact in memory at once. Everything that moved in a step, or while a write
-ran, goes into one write of the directory's checkpoint, on the pool. What waits for it:
+ran, goes into one write of the directory's checkpoint, on the pool. These wait for it:
 
 - the answer to DeleteRecords (`deletions.py`): a restart must not bring the records back;
 - a follower's next fetch, which would tell its leader that the records are gone here;

@@ -78,7 +78,7 @@ class ReplicaManager:
     earlier records may still name its predecessor a leader.
     """
 
-    # What the decisions are made by; the simulator puts faulty twins in their places.
+    # The parts that decide; the simulator puts faulty twins in their places.
     leader_state: type[LeaderState] = LeaderState
     follower_state: type[FollowerState] = FollowerState
     produce_path: type[Produces] = Produces
@@ -169,7 +169,7 @@ class ReplicaManager:
         return self._finish()
 
     def cancel(self, token: object) -> None:
-        """Nobody waits for this answer any more; it will not come. What was appended stays."""
+        """Nobody waits for this answer any more; it will not come. Appended batches stay."""
         self._room.cancel(token)
         self._fetches.cancel(token)
         self._offsets.cancel(token)
@@ -227,7 +227,7 @@ class ReplicaManager:
     # ---- coordinators of this broker ------------------------------------------------------------
 
     def read_internal(self, now_ms: int, request: ReadInternal, token: object) -> list[Effect]:
-        """What a log led here holds, committed or not: InternalRead now, or when its pages were
+        """The records of a log led here, committed or not: InternalRead now, or when its pages were
         read.
         """
         self._room.begin(now_ms)
@@ -504,7 +504,7 @@ class ReplicaManager:
         return [partitions[name].describe() for name in sorted(partitions)]
 
     def high_watermarks(self) -> dict[TopicPartition, Offset]:
-        """What to checkpoint; a restart begins with these."""
+        """The high watermarks to checkpoint; a restart begins with these."""
         return {
             name: partition.high_watermark
             for name, partition in self._hosted.by_name.items()

@@ -1,12 +1,12 @@
-"""What goes into the replica manager and what comes out: requests of clients and followers, and
+"""The events and effects of the replica manager: requests of clients and followers, and
 effects.
 
 Plain values. `broker/grpc` and `broker/kafka` turn wire messages into them; the shell in
 `broker/node` performs the effects; the simulator does both in memory. A `token` is whatever the
 caller wants back with the answer (a callback in the shells, a number in the simulator).
 
-What every request makes several of is a NamedTuple: a frozen dataclass takes four times as long to
-make, which at a dozen for each batch was a third of a small produce.
+A value of which every request makes several is a NamedTuple: a frozen dataclass takes four times
+as long to make, which at a dozen for each batch was a third of a small produce.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class PartitionAck(NamedTuple):
 
 
 class PartitionFetch(NamedTuple):
-    """What a consumer wants of one partition. -1 epochs are not checked."""
+    """The question of a consumer about one partition. -1 epochs are not checked."""
 
     topic_partition: TopicPartition
     topic_id: TopicId | None
@@ -86,7 +86,7 @@ class PartitionFetch(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What is left of a fetch that may be answered again: answers, and bytes of batches. `given`
+    """The rest of a fetch that may be answered again: answers, and bytes of batches. `given`
     answers have gone since `since_ms`.
     """
 
@@ -121,7 +121,7 @@ class EpochEnd(NamedTuple):
 
 
 class PartitionData(NamedTuple):
-    """What a fetch found.
+    """The answer about one partition.
 
     `records` holds whole batches, the first may begin before the asked offset.
     """
@@ -143,7 +143,7 @@ class PartitionData(NamedTuple):
 
 
 class ReplicaPartitionFetch(NamedTuple):
-    """What a follower wants of one partition; `fetch_offset` is its log end.
+    """The question of a follower about one partition; `fetch_offset` is its log end.
 
     `high_watermark` is the one that the follower has (KIP-1166): the leader need not repeat it, and
     need not guess whether an earlier answer arrived. -1: the follower does not say.
@@ -301,7 +301,7 @@ class LowWatermark:
 
 
 class ReadInternal(NamedTuple):
-    """What the log of an internal partition holds from `offset` on, committed or not: its
+    """The records of an internal partition's log from `offset` on, committed or not: its
     coordinator loads it. At least one batch, however large.
     """
 

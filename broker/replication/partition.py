@@ -222,7 +222,9 @@ class Partition:
     # ---- the follower's log ----------------------------------------------------------------------
 
     def question(self) -> ReplicaPartitionFetch:
-        """What this follower asks its leader next; the same object while nothing changed."""
+        """The next question of this follower to its leader; the same object while nothing
+        changed.
+        """
         following, log = self.following, self.log
         assert following is not None
         bounds = log.bounds

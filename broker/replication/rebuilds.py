@@ -1,4 +1,4 @@
-"""What a log knows of its producers, read again on the pool after a truncation.
+"""A log's producers, read again on the pool after a truncation.
 
 A follower asks its leader for more when its log is settled again. A replica that leads before that
 reads the rest with its first append, as whatever else uses the log.

@@ -43,7 +43,7 @@ from pylog_broker.replication.waiting import WaitingRoom
 from pylog_broker.storage.errors import DamagedBatch
 from pylog_broker.storage.segments.segment_reader import PagesCold
 
-# What one partition of a parked fetch has to tell.
+# The news that one partition of a delayed fetch has.
 NO_NEWS: Final = 0
 MARKS: Final = 1  # high watermark or log start: not urgent
 URGENT: Final = 2  # data, an error, a divergence
@@ -255,7 +255,7 @@ class ReplicaFetches:
         session: FetchSession,
         moved: list[tuple[Partition, tuple[IsrEffect, ...]]],
     ) -> ReplicaPartitionData | None:
-        """What the fetch proves; the answer, if it is a failure or a divergence."""
+        """Take up the proof in a fetch; the answer, if it is a failure or a divergence."""
         leading = partition.leading
         if leading is None or partition.leader_epoch != item.current_leader_epoch:
             # also where it is offline: then it leads nothing
@@ -387,7 +387,7 @@ class ReplicaFetches:
         first: bool,
         nowait: bool,
     ) -> ReplicaPartitionData:
-        """What there is to tell; the same object for the same question over one happening."""
+        """The news of the partition; the same object for the same question over one happening."""
         shared = self._told_before
         if shared is None:
             return self._read(partition, item, room, first, nowait)

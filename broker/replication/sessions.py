@@ -2,10 +2,10 @@
 
 A follower's first fetch names all its partitions and opens a session; the ones after it carry the
 session's id, an epoch that counts them, and only the partitions whose question changed. A session
-also is where a fetch waits. What happens to a partition touches the sessions that ask for it, and
+also is where a fetch waits. An event of a partition touches the sessions that ask for it, and
 no other partition of theirs is looked at: a thousand idle partitions cost nothing.
 
-Pure. What a touched partition has to tell, and how an answer is read, is
+Pure. The news of a touched partition, and the reading of an answer, are
 `broker/replication/replica_fetches.py`'s business.
 """
 
@@ -75,8 +75,8 @@ class FetchSession:
         self.follower_epoch = follower_epoch
         self.clock = FetchClock()
         self.wanted: dict[Partition, ReplicaPartitionFetch] = {}
-        # partitions that may have something to tell; who was told last goes to the back, so that
-        # a full answer does not starve the others
+        # partitions that may have something to tell; the one that was told last goes to the back,
+        # so that a full answer does not starve the others
         self.touched: dict[Partition, None] = {}
         # partitions in whose ISR the follower is not, though it holds enough: every fetch is a
         # chance to join. A follower that holds less joins by a later fetch, which names them.

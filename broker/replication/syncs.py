@@ -1,7 +1,7 @@
 """The syncs that `flush.messages` asks for, beside the loop: which run, and what waits for them.
 
 As in Kafka an append is not acknowledged before the sync that it is due; other partitions go on
-meanwhile. What waits for a partition's own disk:
+meanwhile. These wait for a partition's own disk:
 
 - acks, of 1 and of all (`produces.py`), and the leader's part in the high watermark (`isr.py`);
 - a follower's next fetch, which would tell its leader that the records are safe here.

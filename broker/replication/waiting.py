@@ -1,4 +1,5 @@
-"""What waits on this broker, what wakes it, and the effects of the step in progress.
+"""The operations that wait on this broker, the events that wake them, and the effects of the step
+in progress.
 
 One WaitingRoom belongs to one ReplicaManager; its parts share it. Each step of the manager begins
 with `begin`; whatever happens leaves its effects in `outbox` in the order of happening, and whoever
@@ -33,7 +34,7 @@ class WaitingOperation(DelayedOperation[Partition]):
 
 
 class WaitingRoom:
-    """Who waits, by what for.
+    """The operations that wait, by the partitions that they wait for.
 
     produces        a partition's high watermark (or the loss of its leadership)
     fetches         the same: consumers read below it

@@ -1,4 +1,4 @@
-"""What was refused for now, and is tried again until it is done: logs that could not be made, or
+"""The work that was refused for now, and is tried again until done: logs that could not be made, or
 whose names could not be given up, because the disk is full or the process short of something.
 
 That passes, unlike a broken disk. So such a replica is offline, but not failed.
@@ -29,7 +29,7 @@ class WithoutRoom(Generic[Key]):
             self.next_deadline = now_ms + RETRY_MS
 
     def take(self, now_ms: int) -> tuple[Key, ...]:
-        """What is to be tried now; nothing before its time."""
+        """The work to be tried now; nothing before its time."""
         if self.next_deadline is None or now_ms < self.next_deadline:
             return ()
         taken = tuple(self._keys)

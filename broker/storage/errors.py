@@ -78,7 +78,7 @@ class CorruptSegment(KafkaStorageError):
 
 
 class DamagedBatch(CorruptMessage):
-    """The asked offset lies in a batch that has rotted. What is before and behind it can be read,
+    """The asked offset lies in a batch that has rotted. Batches before and behind it can be read,
     from `next_offset` on; the log goes on.
     """
 

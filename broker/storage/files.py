@@ -50,7 +50,7 @@ def is_of_the_moment(error: BaseException | None) -> bool:
 
 
 def refused(error: OSError, what: str, directory: str) -> KafkaStorageError:
-    """What clients are told when `what` was refused by the disk of `directory`; raise it from the
+    """The error for clients when `what` was refused by the disk of `directory`; raise it from the
     error. PassingStorageError when it may work later.
     """
     if error.errno in NO_ROOM:
@@ -70,7 +70,7 @@ _NOT_IN_MEMORY: Final = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS,
 
 
 class FileStat(NamedTuple):
-    """What a path is (a symbolic link is not followed)."""
+    """The kind, size and times of a path (a symbolic link is not followed)."""
 
     kind: FileKind
     size: int
@@ -78,7 +78,7 @@ class FileStat(NamedTuple):
 
 
 class Files(Protocol):
-    """What storage asks of a file system."""
+    """The calls that storage makes on a file system."""
 
     def open(self, path: str, *, create: bool = False) -> int:
         """A handle that reads anywhere and writes at the end. `create` makes a missing file."""
@@ -131,7 +131,7 @@ class Files(Protocol):
         """The names in a directory, sorted."""
 
     def stat(self, path: str) -> FileStat | None:
-        """What the path is, or None when it is not there."""
+        """The status of the path, or None when it is not there."""
 
     def exists(self, path: str) -> bool:
         """Whether the path is there."""
@@ -158,7 +158,7 @@ def sync(files: Files, handle: int) -> None:
 
 
 class OsFiles:
-    """The operating system's files. What it makes is for its owner alone."""
+    """The operating system's files. New files are for their owner alone."""
 
     def open(self, path: str, *, create: bool = False) -> int:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC

@@ -25,7 +25,7 @@ class TailRead(NamedTuple):
 
 
 class TailBudget:
-    """What the tails of all logs may hold together."""
+    """The memory that the tails of all logs may hold together."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max

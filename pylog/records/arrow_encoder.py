@@ -39,7 +39,7 @@ _RECORD_OVERHEAD: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSettings:
-    """What all batches of one call share. With a producer id, sequences count on from
+    """The settings that all batches of one call share. With a producer id, sequences count on from
     `base_sequence`. With `stamped_later` they come without a CRC: `stamp_producer` is still to be
     called for each.
     """

@@ -36,7 +36,7 @@ _CONTROL_VALUE: Final = Struct(">hi")  # version, coordinator epoch
 
 
 class ControlType(IntEnum):
-    """What a control batch says about its producer's transaction."""
+    """The word of a control batch about its producer's transaction."""
 
     ABORT = 0
     COMMIT = 1

@@ -1,6 +1,6 @@
 """The codecs of a batch's records by Kafka's names, ids and levels, with a cap on what comes out.
 
-What each format looks like, and which of its forms Kafka's clients write, is in `gzip_codec`,
+The layout of each format, and the forms that Kafka's clients write, are in `gzip_codec`,
 `snappy_codec`, `lz4_codec` and `zstd_codec`; this module picks one.
 """
 
@@ -14,8 +14,8 @@ from pylog.records import gzip_codec, lz4_codec, snappy_codec, zstd_codec
 from pylog.records.batch import Buffer, CompressionType
 
 DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
-"""What a reader accepts of one batch unless told otherwise: far above any sane batch (Kafka's
-default limit is 1 MiB compressed), far below what would hurt."""
+"""The limit that a reader accepts of one batch unless told otherwise: far above any sane batch
+(Kafka's default limit is 1 MiB compressed), far below what would hurt."""
 
 CODEC_NAMES: Final = tuple(codec.name.lower() for codec in CompressionType)
 """`none, gzip, snappy, lz4, zstd`, as `compression.type` of a producer takes them."""

@@ -27,7 +27,7 @@ def compress(records: Buffer, level: int) -> bytes:
 
 
 def decompress(data: Buffer, max_bytes: int) -> bytes:
-    """What the one member of `data` holds, its CRC and size checked.
+    """The content of the one member of `data`, its CRC and size checked.
 
     InvalidRecord for anything else and beyond `max_bytes`. Honest data comes out in one piece; a
     bomb costs no more than the limit, because the pieces are joined only when all is well.

@@ -46,7 +46,7 @@ class RecordFields(NamedTuple):
 
 
 class RecordsSummary(NamedTuple):
-    """What a deep check learned. `first_without_key` is a record index, or -1."""
+    """The outcome of a deep check. `first_without_key` is a record index, or -1."""
 
     min_timestamp: int
     max_timestamp: int

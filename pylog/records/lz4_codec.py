@@ -42,7 +42,7 @@ def compress(records: Buffer, level: int) -> bytes:
 
 
 def decompress(data: Buffer, max_bytes: int) -> bytes:
-    """What the one frame of `data` holds.
+    """The content of the one frame of `data`.
 
     InvalidRecord for anything else and beyond `max_bytes`.
     """

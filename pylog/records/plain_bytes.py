@@ -1,4 +1,4 @@
-"""What a caller gives as keys or values, as the encoders take it."""
+"""A caller's keys or values, as the encoders take them."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def compress(records: Buffer) -> bytearray:
 
 
 def decompress(data: Buffer, max_bytes: int) -> bytearray:
-    """What a xerial stream or a raw block holds.
+    """The content of a xerial stream or a raw block.
 
     InvalidRecord for anything else and beyond `max_bytes`.
     """

@@ -1,4 +1,4 @@
-"""What is wrong with a batch's compressed records, in the same words for every codec."""
+"""The faults of a batch's compressed records, in the same words for every codec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What readers of committed records leave out of a fetch: the records of aborted transactions.
+"""The records that readers of committed records leave out of a fetch: the records of aborted
+transactions.
 
 A broker tells with each fetch which transactions were aborted; which batches are theirs, their
 headers tell. Markers are batches like others here: who decodes shows no control batch to anybody.

@@ -1,9 +1,9 @@
-"""What a leader checks of a batch that a client sent, before it takes it into the log.
+"""The checks of a leader on a batch that a client sent, before it takes it into the log.
 
-`plain_header` finds most batches in order, in one look at all of it. What it does not answer for is
-looked at one thing after the other, so that an error names what is wrong: `check_batch` costs a CRC
-and is done on the loop; `check_records` looks at each record, decompressing where needed, so it
-belongs in the pool for large or compressed batches.
+`plain_header` finds most batches in order, in one look at all of it. A batch that it does not
+answer for is looked at one thing after the other, so that an error names what is wrong:
+`check_batch` costs a CRC and is done on the loop; `check_records` looks at each record,
+decompressing where needed, so it belongs in the pool for large or compressed batches.
 """
 
 from __future__ import annotations

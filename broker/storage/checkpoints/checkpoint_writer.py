@@ -146,7 +146,7 @@ class CheckpointTask:
         try:
             staged = [part for _, part in self._parts if part is not None]
             if staged:
-                # What the last task had put in its place; nothing waits for this task's own.
+                # The last task had put it in its place; nothing waits for this task's own.
                 self._files.fsync_dir(self._directory)
                 self._directory_synced = True
             for part in staged:

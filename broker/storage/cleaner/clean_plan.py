@@ -1,4 +1,4 @@
-"""What a pass over a log works on, and what comes of it. Data only."""
+"""The input of a pass over a log, and its outcome. Data only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CleanPlan:
-    """What a pass works on. `sources`: all full segments from the log's beginning to `end_offset`;
+    """The input of a pass. `sources`: all full segments from the log's beginning to `end_offset`;
     keys are noted from `first_dirty` on. `producers`: each in bytes, as its log keeps it. A new
     delete horizon goes by the wall clock, whether one has passed by `trusted_ms` (None: it cannot
     be told), which may be behind.
@@ -43,7 +43,7 @@ class CleanPlan:
 
 @dataclass(slots=True)
 class CleanStats:
-    """What a pass has read, kept and made."""
+    """The outcome of a pass: bytes and records that it read, kept and made."""
 
     bytes_read: int = 0
     bytes_written: int = 0

@@ -131,7 +131,7 @@ class Rewriting:
     # ---- one new segment ------------------------------------------------------------------------
 
     def clean(self, group: Sequence[Source]) -> Cleaned:
-        """What is left of some segments, as one."""
+        """One segment with all that is left of some."""
         plan = self._plan
         segment = self.unfinished = Segment(
             self._files,
@@ -182,7 +182,7 @@ class Rewriting:
             self._pace(written)
 
     def _kept(self, header: BatchHeader, batch: bytes) -> bytes | None:
-        """What stays of a batch: itself, a smaller one, an empty one, or nothing.
+        """The part of a batch that stays: itself, a smaller one, an empty one, or nothing.
 
         By Kafka's rules. A batch without records stays for two reasons only: it is the last data
         of a producer that is still known (its sequences), or its last marker when no data is known

@@ -8,7 +8,7 @@ CHECK_INTERVAL_MS: Final = 300
 
 
 class Throttler:
-    """What was observed is looked at every 300 ms, and a rate that was too high is waited off: so a
+    """Observations are looked at every 300 ms, and a rate that was too high is waited off: so a
     short burst passes, the mean over the waits does not. `rate` (a second) may be set anew at any
     time. Not for several threads at once.
     """

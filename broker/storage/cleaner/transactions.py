@@ -1,4 +1,5 @@
-"""What a pass must know of transactions: whose records go, and which markers have nothing to end.
+"""The knowledge of transactions that a pass needs: whose records go, and which markers have
+nothing to end.
 
 Follows Kafka's rules batch by batch, in the log's order: what is left of a marker, and of the index
 of aborted transactions, depends on which batches of its transaction this pass has met.

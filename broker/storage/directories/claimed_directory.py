@@ -52,7 +52,7 @@ def locked_while_opening(files: Files, directory: str) -> Iterator[int]:
 class ClaimedDirectory:
     """Whose it is from now on. `marker`: what a clean stop closed, None without one.
     `memory_survived`: neither the machine nor the disk has begun anew since, so that nothing
-    written was lost. `is_written` False: the disk has no room to say so. What it says instead is
+    written was lost. `is_written` False: the disk has no room to say so. Its words instead are
     true of an earlier life, and makes the next one trust it no more than this one may.
     """
 
@@ -86,9 +86,9 @@ class ClaimedDirectory:
             clean=False,
             intact=intact,
         )
-        # What was lost is cut as the logs are opened. Until all are, and somebody was told, the
-        # file names the life before: should this one end half-way, the next one must not take what
-        # is missing for damage.
+        # Lost records are truncated as the logs are opened. Until all are, and somebody was told,
+        # the file names the life before: should this one end half-way, the next one must not take
+        # what is missing for damage.
         told = meta
         if not (survived or intact):
             told = replace(meta, boot_id=found.boot_id, mount_id=found.mount_id)

@@ -32,14 +32,14 @@ class ClosedLog(NamedTuple):
 
 
 class CleanMarker(NamedTuple):
-    """What a marker said. `by_kafka`: Kafka's own, which does not say what was closed."""
+    """The words of a marker. `by_kafka`: Kafka's own, which does not say what was closed."""
 
     logs: dict[str, ClosedLog]
     by_kafka: bool = False
 
 
 def closed_log(files: Files, directory: str, segments: Iterable[Segment]) -> ClosedLog:
-    """What a closed log consists of."""
+    """The facts about a closed log."""
     return ClosedLog(
         _stats(files, directory), {segment.base_offset: segment.facts for segment in segments}
     )
@@ -83,7 +83,7 @@ def write_clean_marker(files: Files, directory: str, logs: Mapping[str, ClosedLo
 
 
 def take_clean_marker(files: Files, directory: str) -> CleanMarker | None:
-    """What the marker said; None without one. It is gone, durably, when this returns: a crash
+    """The words of the marker; None without one. It is gone, durably, when this returns: a crash
     while loading must not look like a clean stop.
     """
     path = f"{directory}/{CLEAN_MARKER}"

@@ -1,5 +1,5 @@
-"""What one life of a broker tells the next about the clocks, so that a wall clock that was set in
-between is noticed.
+"""The word of one life of a broker to the next about the clocks, so that a wall clock that was set
+in between is noticed.
 
 The monotonic clock runs on over restarts of a process, and begins anew with the machine: what was
 noted on another boot says nothing, and a machine that was off for days has not jumped.
@@ -39,7 +39,7 @@ class ClockCheckpoint:
         self._due_ms = 0
 
     def read(self) -> ClockReading | None:
-        """What an earlier life on this boot knew. OSError of the moment."""
+        """The reading of an earlier life on this boot. OSError of the moment."""
         try:
             text = self._files.read_all(self._path).decode("ascii")
             version, boot_id, numbers = text.rstrip("\n").split("\n")

@@ -29,7 +29,7 @@ class Damage:
         self._needed = read_offsets(files, self._path)
         self._saved: dict[TopicPartition, Offset] | None = dict(self._needed)
         self.is_unreadable = not self._needed and files.exists(self._path)
-        """What it said is lost: any log may be damaged."""
+        """Its words are lost: any log may be damaged."""
         if self.is_unreadable:
             self._saved = None
 

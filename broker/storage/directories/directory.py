@@ -1,4 +1,4 @@
-"""The identity of a log directory: who it belongs to, how it was left, who has it open.
+"""The identity of a log directory: its owner, how it was left, which process has it open.
 
 `meta.properties` is Kafka's, with keys of pylog's own (`boot.id`, `mount.id`, `clean`,
 `log.intact`).
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Who a directory belongs to, and how it was left.
+    """The owner of a directory, and how it was left.
 
     `mount_id` tells one mount of its file system from the next, empty where the machine does not:
     what was not synced need not have survived in between, also on the same boot.
@@ -147,7 +147,7 @@ def unwritable(directory: str, error: OSError) -> DirectoryUnwritable:
 
 
 def inspect(files: Files, directory: str) -> FoundDirectory | None:
-    """What stands in a directory that this process does not own; None without identity.
+    """The state of a directory that this process does not own; None without identity.
 
     Takes the lock for a moment to see whether somebody has it. StartPutOff.
     """
@@ -167,7 +167,7 @@ def inspect(files: Files, directory: str) -> FoundDirectory | None:
 
 
 def names_in(files: Files, place: str) -> list[str]:
-    """What stands in a directory, nothing when it is not there. StartPutOff, and OSError when its
+    """The names in a directory, none when it is not there. StartPutOff, and OSError when its
     disk does not answer.
     """
     try:

@@ -1,4 +1,4 @@
-"""What a directory says of itself (`meta.properties`), kept up to date as its state changes."""
+"""The identity of a directory (`meta.properties`), kept up to date as its state changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What log directories still say of replicas that are not in them any more: their log starts.
+"""The statements of log directories about replicas that are not in them any more: their log starts.
 
 Somebody moved such a replica by hand to another disk of the broker while that was stopped. Log
 starts stand beside the replicas, in one file for each directory, as in Kafka; there, records that

@@ -68,7 +68,7 @@ class FoundPartitions:
 
 
 def find_partitions(files: Files, directory: str) -> FoundPartitions:
-    """What stands in a log directory. Temporary files go; foreign things are warned of once."""
+    """The entries of a log directory. Temporary files go; foreign things are warned of once."""
     found = FoundPartitions()
     foreign = []
     for name in files.listdir(directory):

@@ -42,7 +42,7 @@ class Durability:
         return max(self.point, self._synced)
 
     def cut(self, offset: int) -> None:
-        """What is from `offset` on goes."""
+        """The records from `offset` on go."""
         self._synced = min(self._synced, offset)
 
     def appended(self, wall_ms: int) -> None:

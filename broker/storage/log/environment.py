@@ -1,4 +1,4 @@
-"""What a log gets from its manager, and what it tells about an append."""
+"""The services that a log gets from its manager, and its answer to an append."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AppendInfo(NamedTuple):
 
 
 class NamedLog(Protocol):
-    """What whoever hears of a log needs to know which one it is, and why it failed."""
+    """As much of a log as its manager hears of when it fails: its name, and why."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -49,7 +49,7 @@ class NamedLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a log gets from its manager; the defaults suit a log that stands alone.
+    """The services that a log gets from its manager; the defaults suit a log that stands alone.
 
     `readers` limits the full segments that all logs together keep open; None: each log its own.
     `jitter(limit)` draws the time that is taken off a segment's life, 0 to `limit`.

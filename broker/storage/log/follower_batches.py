@@ -1,4 +1,4 @@
-"""What a follower fetched, checked batch by batch before any of it is written. Pure."""
+"""The batches that a follower fetched, checked batch by batch before any of it is written. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What an I/O error does to a log: no room and errors of the moment pass, anything else ends it.
+"""The effect of an I/O error on a log: no room and errors of the moment pass, anything else ends
+it.
 
-What an error that passes has interrupted is either undone, or finished before the log is used
+Work that a passing error has interrupted is either undone, or finished before the log is used
 again: `FaultGuard.leave_unfinished`.
 """
 
@@ -78,7 +79,7 @@ class FaultGuard:
             raise KafkaStorageError(f"{self._name} is closed here")
 
     def leave_unfinished(self, work: Callable[[], None]) -> None:
-        """What is in memory is ahead of the files: `work` brings those up, again if it was
+        """The state in memory is ahead of the files: `work` brings those up, again if it was
         interrupted. Until it has, the log answers nothing and takes nothing. OSError.
         """
         self._unfinished.append(work)

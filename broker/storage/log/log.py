@@ -1,7 +1,7 @@
 """One replica's log: segments, epochs, producers, and the newest batches in memory.
 
 Synchronous and deterministic over `Files`; times are arguments. The loop of the process owns it.
-The high watermark is not known here: who reads says where to stop.
+The high watermark is not known here: a reader says where to stop.
 
 This module is what can be asked of a log, and its opening. The rest stands next to it:
 `log_appender` (what may enter), `log_start` and `log_truncator` (what leaves its two ends),
@@ -141,7 +141,7 @@ class Log:
         """The log in `directory`, recovered; a new one when nothing is there.
 
         `last_stop` None: unknown, every CRC is checked. `log_start_offset` None: unknown, it is
-        where the first segment begins. What has rotted in the middle stands in `damage`. Raises
+        where the first segment begins. Damage in the middle stands in `damage`. Raises
         CorruptSegment when segments are missing or nothing tells where the log ends,
         KafkaStorageError when the disk fails, DiskFull.
         """
@@ -255,7 +255,7 @@ class Log:
 
     @property
     def producers(self) -> ProducerStates:
-        """What is known of the producers that wrote to this log."""
+        """The producers that wrote to this log, as far as they are known."""
         return self._producers.now
 
     @property
@@ -284,7 +284,7 @@ class Log:
 
     @property
     def damage(self) -> tuple[Hole, ...]:
-        """What has rotted at or above the log start, as far as anybody has met it."""
+        """The holes at or above the log start, as far as anybody has met them."""
         start = self._bounds.start
         return tuple(
             hole
@@ -306,7 +306,7 @@ class Log:
         )
 
     def take_offline(self, error: KafkaStorageError) -> None:
-        """The disk below it has failed, over another log. What is written here is not in doubt."""
+        """The disk below it has failed, over another log. The records here are not in doubt."""
         self._guard.fail(error, reads=True)
 
     @property
@@ -450,7 +450,8 @@ class Log:
         end = self._bounds.end if upper_bound is None else upper_bound
         return self._reader.largest(self._bounds.start, end, nowait=nowait)
 
-    # ---- cut ------------------------------------------------------------------------------------
+    # ---- truncate
+    # ---------------------------------------------------------------------------------
 
     def truncate_to(self, offset: Offset) -> Offset:
         """Remove the records from `offset` on; the new log end.

@@ -1,4 +1,4 @@
-"""What may enter a log, as its leader and as a follower, and at which offsets.
+"""The batches that may enter a log, as its leader and as a follower, and at which offsets.
 
 Not here: what makes a client's batch valid (`validator`), what makes fetched batches follow one
 another (`follower_batches`), and the writing itself (`log_writer`).
@@ -113,7 +113,7 @@ class LogAppender:
         return tuple.__new__(AppendInfo, fields)
 
     def _prepare_for(self, fetched: FetchedBatches) -> Callable[[], None] | None:
-        """What undoes it, should no batch get in."""
+        """The work that undoes it, should no batch get in."""
         with self._guard.io("preparing an append"):
             if fetched.has_gap:
                 self._gaps.note()

@@ -1,4 +1,4 @@
-"""What one log is made of, for those that work on it (`Log`, `LogAppender`, `LogTruncator`).
+"""The parts of one log, for those that work on it (`Log`, `LogAppender`, `LogTruncator`).
 
 Here: the parts, and where the log begins and ends. No rules: who changes what, and in which order,
 stands with those that do it.

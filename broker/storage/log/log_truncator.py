@@ -1,6 +1,6 @@
 """Taking records away from the end of a log, down to all of it: what replication asks for.
 
-Whatever can refuse without harm is asked first: where the cut is, the checkpoints. From then on
+All that can refuse without harm is asked first: the cut point, the checkpoints. From then on
 the cut is a fact: bounds, epochs and the batches in memory say so at once, and the files follow. An
 error that passes leaves them to the next use of the log (`FaultGuard.leave_unfinished`), so that
 nothing that was cut is read, and nothing is written behind it. A crash before that is one before
@@ -79,7 +79,7 @@ class LogTruncator:
         self._rebuild = None
 
     def rebuild_task(self) -> RebuildTask | None:
-        """What is left to a thread of its own; given out once."""
+        """The rest of a truncation, for a thread of its own; given out once."""
         if self._rebuild is None or self._rebuild_is_out:
             return None
         self._rebuild_is_out = True

@@ -157,7 +157,7 @@ class LogWriter:
         wall_ms: int,
         epoch: int,
     ) -> None:
-        """What a batch that is in the log tells."""
+        """Take up the news of a batch that is in the log."""
         _, base_offset, last_offset, _ = place
         self._tail.add(base_offset, last_offset, head, rest)
         epochs = self._durable.epochs

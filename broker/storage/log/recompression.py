@@ -42,7 +42,7 @@ class Recompressed(NamedTuple):
 
 
 def wanted_compression(config: TopicConfig, codec: int) -> Compression | None:
-    """What a batch in that codec must be turned into; None when it is right as it is."""
+    """The codec that a batch in that codec must be turned into; None when it is right as it is."""
     if config.compression_type == "producer":
         return None
     wanted = _CODECS[config.compression_type]

@@ -1,4 +1,4 @@
-"""What a leader makes sure of before a client's batch enters its log (Kafka's LogValidator).
+"""The checks that a leader makes before a client's batch enters its log (Kafka's LogValidator).
 
 Costs one CRC and, unless the caller did that in the pool already, one pass of a kernel.
 """
@@ -39,7 +39,7 @@ DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who writes, and what was checked before.
+    """The writer of a batch, and the checks that were made before.
 
     `internal`: a coordinator or the controller itself; control batches are allowed and the records
     are its own. `transaction_verified`: the transaction coordinator knows of this partition.

@@ -82,7 +82,7 @@ class LogHealth:
         elif needed_end is not None and log.log_end_offset >= needed_end:
             if not log.damage:
                 logger.info("%s is whole again up to %d", log.topic_partition, needed_end)
-            # What has rotted is lost here and nowhere else: its leader knows, and gives way.
+            # A hole is lost here and nowhere else: its leader knows, and gives way.
             self._damage.settle(log.topic_partition)
 
     def not_opened(
@@ -189,8 +189,8 @@ class LogHealth:
         self._damage.save()
 
     def save_if_possible(self) -> None:
-        """The same when the disk may be failing: tried again later. What cannot be noted will show
-        when the directory is opened.
+        """The same when the disk may be failing: tried again later. A replica that cannot be noted
+        will show when the directory is opened.
         """
         if self.disk_failed:
             return

@@ -1,5 +1,5 @@
-"""What a log directory's checkpoints say about its logs: how far each is committed and synced, and
-where it starts.
+"""The statements of a directory's checkpoints about its logs: how far each is committed and
+synced, and where it starts.
 
 All three are hints for the next start, and each has one value that is always safe: no high
 watermark, no recovery point, the start of the first segment. Never safe is what another log of the
@@ -92,7 +92,7 @@ class LogCheckpoints:
         return self._moved_here.get(topic_partition) if found is None else found
 
     def loaded(self, *, write: bool = True) -> None:
-        """All logs are open. What is said of names without a log is dropped. `write` False: not
+        """All logs are open. Statements about names without a log are dropped. `write` False: not
         now, the next start must find what this one has found.
         """
         self.loading = False

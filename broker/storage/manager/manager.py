@@ -1,9 +1,9 @@
 """All logs of one broker directory: opening, creating, deleting, checkpoints, the clean stop.
 
-The process's loop owns it. What it cannot cure by itself raises a `StorageStartError`; one damaged
-log does not stop the others: it stands in `failed` and its replica is offline.
+The process's loop owns it. A state that it cannot cure by itself raises a `StorageStartError`; one
+damaged log does not stop the others: it stands in `failed` and its replica is offline.
 
-What the controller must hear about these logs, so that it counts on nothing that is not there:
+The controller must hear of these logs, so that it counts on nothing that is not there:
 `failed_replicas` cannot be used now; `lost_replicas` can, but may lack records; and when
 `log_intact` is False any log may. Only a loss of power without a clean stop, and damage that cannot
 be given a name, is everybody's: on the same boot a kill keeps what was written, and each log is
@@ -129,7 +129,7 @@ class LogManager:
 
     @property
     def counted(self) -> Counter[str]:
-        """What happened to logs, beside errors, by the keys in `log.environment`."""
+        """Counts of events of logs, beside errors, by the keys in `log.environment`."""
         return self._upkeep.counted
 
     # ---- open -----------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ class LogManager:
         wall_ms: int,
         high_watermarks: Mapping[TopicPartition, Offset] = MappingProxyType({}),
     ) -> None:
-        """What time asks for: rolls, retention, files that may go. Every few seconds.
+        """The work that time asks for: rolls, retention, files that may go. Every few seconds.
 
         A log that fails at it is offline from then on and says so at its next use.
         """

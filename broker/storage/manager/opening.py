@@ -140,7 +140,7 @@ class Opening:
         )
 
     def finish(self) -> LogDirectories:
-        """What was opened, and what is offline.
+        """The directories that were opened, and those that are offline.
 
         Raises StorageStartError, DirectoryLocked and StartPutOff; everything is closed then.
         """

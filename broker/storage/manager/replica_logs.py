@@ -1,6 +1,6 @@
 """The logs of one log directory by name and by topic id: opened, made, taken away.
 
-What else knows of a log, and must forget it with its name or before another one gets it: health,
+Other parts know of a log, and must forget it with its name or before another one gets it: health,
 checkpoints and cleaner. Not here: what a start finds (`manager`).
 """
 

@@ -1,6 +1,6 @@
-"""What time asks of a directory's logs: rolls, syncs, retention, files that may go.
+"""The work that time asks of a directory's logs: rolls, syncs, retention, files that may go.
 
-Times are arguments. What would wait for the disk comes back as a task for a pool thread.
+Times are arguments. Work that would wait for the disk comes back as a task for a pool thread.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class LogUpkeep:
         return False
 
     def _refused(self, error: OSError) -> KafkaStorageError:
-        """What is the matter with the logs whose starts could not be written."""
+        """The error of the logs whose starts could not be written."""
         refusals = [
             log.start_was_refused(error) for log in self.usable() if not log.start_is_written
         ]
@@ -270,5 +270,5 @@ class LogUpkeep:
 
 
 def _base_of(path: str) -> str:
-    """What the files of one segment have in common."""
+    """The part of their names that the files of one segment share."""
     return path.rpartition("/")[2].partition(".")[0]

@@ -1,1 +1,1 @@
-"""What a log knows of its producers, now and in its snapshots."""
+"""A log's knowledge of its producers, now and in its snapshots."""

@@ -1,4 +1,4 @@
-"""What a log knows of one producer, and the bytes in which it keeps that.
+"""A log's knowledge of one producer, and the bytes in which it keeps that.
 
 Pure. A log may know tens of thousands of producers, nearly all of them idle. As bytes one takes 112
 bytes with one batch and 240 with five, half to a sixth of what tuples take, and the garbage

@@ -78,7 +78,7 @@ class ProducerHistory:
         if self._offsets and self._offsets[-1] >= offset:
             return
         if is_there and not durable:
-            # What a crash would tear while it is written anew may be known from nowhere else.
+            # A crash would tear it while it is written anew, and nothing else may know it.
             self._offsets.append(offset)
             return
         # Retention may soon take the batches that tell the same, so it is worth another attempt;

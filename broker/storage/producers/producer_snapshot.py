@@ -1,7 +1,8 @@
-"""What a log knows of its producers, as files: Kafka's `.snapshot`, and a companion of pylog's own.
+"""A log's knowledge of its producers, as files: Kafka's `.snapshot`, and a companion of pylog's
+own.
 
 Pure: bytes in and out. Both are named by the offset that they stand before, and both are caches:
-who finds one missing or damaged reads the batches instead.
+a reader that finds one missing or damaged reads the batches.
 
 Kafka's snapshot (`ProducerSnapshot`, version 1), big-endian:
 
@@ -84,7 +85,7 @@ class BadSnapshot(ValueError):
 
 
 def snapshot_start(count: int) -> bytes:
-    """What stands in a snapshot before so many rows, without the file's first `START_BYTES`."""
+    """The bytes in a snapshot before so many rows, without the file's first `START_BYTES`."""
     return _COUNT.pack(count)
 
 
@@ -201,7 +202,7 @@ def _snapshot_rows_of(data: bytes) -> bytes:
 
 
 def _companion_rows_of(data: bytes) -> tuple[dict[bytes, bytes], bool]:
-    """What stands behind each producer's id, by the bytes of the id; and whether some were
+    """The row behind each producer's id, by the bytes of the id; and whether some were
     forgotten.
     """
     body = _checked(data, COMPANION_VERSION, _COMPANION_START.size)

@@ -1,4 +1,4 @@
-"""What is known of a log before it is opened, and what opening it has found. No file is touched."""
+"""The knowledge of a log before it is opened, and the report of its opening. No file is touched."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LastStop:
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What opening found and did."""
+    """The report of an opening."""
 
     batches: int = 0
     segments_trusted: int = 0

@@ -9,7 +9,7 @@
    that makes indexes, epochs and producers' state anew, and finds gaps;
 5. what was cut or is behind is written and synced.
 
-What pass 4 finds decides:
+The outcome of pass 4 decides:
 
 - bytes that are no batch, and nothing valid behind them: a torn tail (zeros, garbage, a cut batch).
   It is cut; what was not zero is kept once in `<segment>.log.cut`;
@@ -57,7 +57,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Distrust(Exception):
-    """What was to be trusted contradicts itself: everything must be read."""
+    """Files that were to be trusted contradict each other: everything must be read."""
 
 
 class SegmentLoader:
@@ -511,7 +511,7 @@ class SegmentLoader:
         self._epoch = header.partition_leader_epoch
 
     def _hole(self, segment: Segment, bad: BadBatch, size: int, later: list[int]) -> Hole | None:
-        """What has rotted, which must not be cut away; None for a tail that must. CorruptSegment
+        """The hole, which must not be cut away; None for a tail that must. CorruptSegment
         where the log was closed cleanly and nothing tells where it ends.
         """
         is_last = not self._any_data(later)
@@ -620,8 +620,8 @@ class SegmentLoader:
         segments[-1].activate()
 
     def _add_last_epoch(self, end: int) -> None:
-        """What the checkpoint knows and no batch can show: an epoch that began at the log's end
-        and wrote nothing, and epochs whose first records the cleaner took.
+        """The epochs that the checkpoint knows and no batch can show: an epoch that began at the
+        log's end and wrote nothing, and epochs whose first records the cleaner took.
         """
         if self._epochs_agree and self.stored_epochs:
             self.epochs = LeaderEpochCache(self.stored_epochs)

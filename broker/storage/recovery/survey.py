@@ -2,7 +2,7 @@
 
 Leftovers of deletions and of unfinished writes go. A cleaned segment whose log already bears
 `.swap` is whole and synced: it takes the place of the segments that it was made of. An index
-without a log goes. What nobody here wrote is left alone, with one warning.
+without a log goes. Foreign files are left alone, with one warning.
 """
 
 from __future__ import annotations

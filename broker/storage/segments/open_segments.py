@@ -2,7 +2,7 @@
 
 A log that must roll or open an index needs files, too, and readers of old records could take the
 last ones: each partition alone keeps up to eight open. Over the limit the segment that was opened
-longest ago rests; who reads it on opens it again. Pure bookkeeping.
+longest ago rests; the next reader opens it again. Pure bookkeeping.
 """
 
 from __future__ import annotations

@@ -45,7 +45,8 @@ def doomed_segments(
     wall_ms: int | None,
     modified_ms: Callable[[Segment], int],
 ) -> Doomed:
-    """What may go. `wall_ms` None: the clock cannot be trusted, so nothing goes for its age.
+    """The segments that may go. `wall_ms` None: the clock cannot be trusted, so nothing goes for
+    its age.
 
     `modified_ms` gives the age of a segment without timestamps. The active segment counts only when
     it holds something; the caller rolls first.
@@ -125,7 +126,7 @@ class RetentionClock:
 
     @property
     def reading(self) -> ClockReading:
-        """What a later life on the same boot has to know; `tick` first."""
+        """The reading that a later life on the same boot has to know; `tick` first."""
         assert self._last is not None, "tick first"
         return self._last
 

@@ -17,7 +17,9 @@ _BATCH_MAX: Final = 2**31 - 1
 
 
 class Reads(Protocol):
-    """What a scan asks of a file: `Files`, or a reader that does not wait for the disk."""
+    """The one call that a scan makes on a file: `Files`, or a reader that does not wait for the
+    disk.
+    """
 
     def pread(self, handle: int, length: int, position: int) -> Buffer:
         """`length` bytes from `position`; fewer only at the end of the file."""

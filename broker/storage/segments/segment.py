@@ -37,7 +37,7 @@ CACHE_SUFFIXES: Final = (
     SNAPSHOT_SUFFIX,
     PRODUCERS_SUFFIX,
 )
-"""What stands beside a segment's batches and can be made again from them."""
+"""The files beside a segment's batches that can be made again from them."""
 
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_ENDING: Final = ".cleaned"
@@ -58,7 +58,7 @@ def segment_name(base_offset: int) -> str:
 
 
 BatchPlace = tuple[int, int, int, int]
-"""What a segment must know of one batch that it is given: its size, its first and last offset, and
+"""The facts about one batch that a segment must be given: its size, its first and last offset, and
 its largest timestamp. A plain tuple, which costs a fifteenth of a named one; every append makes it.
 """
 
@@ -69,7 +69,7 @@ def place_of(header: BatchHeader) -> BatchPlace:
 
 
 class SegmentFacts(NamedTuple):
-    """What a segment's batches amount to, so that nobody need read them again."""
+    """The sum of a segment's batches, so that nobody need read them again."""
 
     size: int
     end_offset: int
@@ -117,7 +117,7 @@ class Segment:
         self._sealed = False
         self._handle: int | None = None
         self.holes: tuple[Hole, ...] = ()
-        """What has rotted, as far as anybody has met it, in order. Around it batches are whole."""
+        """The holes, as far as anybody has met them, in order. Around it batches are whole."""
         self._longer = False  # than its batches: zeros were put behind them ahead of time
         self._placed = False  # batches are written by their positions, not at the file's end
 
@@ -166,7 +166,7 @@ class Segment:
 
     @property
     def facts(self) -> SegmentFacts:
-        """What the batches amount to."""
+        """The sum of the batches."""
         return SegmentFacts(
             self.size,
             self.end_offset,
@@ -338,7 +338,7 @@ class Segment:
             raise
         self._sealed = sealed
         if self.holes:
-            # What is lost counts on: a segment is not older without its newest batch.
+            # A lost batch counts on: a segment is not older without its newest batch.
             self.size, self.end_offset, *times = expected
             self.max_timestamp, self.offset_of_max_timestamp, self.first_timestamp = times
         if sealed:
@@ -450,7 +450,7 @@ class Segment:
         return bool(found)
 
     def entries_near(self, position: int, size: int) -> list[tuple[int, int]]:
-        """What the index says about there, (last offset, position) of batches in order; nothing
+        """The index entries about there, (last offset, position) of batches in order; nothing
         when it makes no sense for a file of that size.
         """
         loaded = self.indexes.loaded
@@ -469,7 +469,7 @@ class Segment:
         self.size, self.end_offset = hole.end_position, hole.end_offset
 
     def hole_at(self, offset: int) -> Hole | None:
-        """What has rotted there."""
+        """The hole there."""
         return next((h for h in self.holes if h.offset <= offset < h.end_offset), None)
 
     # ---- look-ups -------------------------------------------------------------------------------
@@ -523,7 +523,7 @@ class Segment:
                     self._files.close(handle)
 
     def cache_paths(self) -> tuple[str, ...]:
-        """What may stand beside its log file."""
+        """The files that may stand beside its log file."""
         return tuple([self._path + suffix for suffix in CACHE_SUFFIXES])
 
     def paths(self) -> tuple[str, ...]:

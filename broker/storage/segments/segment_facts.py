@@ -1,4 +1,4 @@
-"""What a full segment amounts to, from the ends of its files alone."""
+"""The facts about a full segment, from the ends of its files alone."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ class SegmentList(Sequence[Segment]):
     def cut_point(self, offset: int) -> CutPoint:
         """Behind the last batch that lies wholly before `offset`, in the segment that will be the
         last. In a gap that is below `offset`: files cannot say more, and a start must find the same
-        end. What the leader has in the gap is fetched again.
+        end. The follower fetches the leader's records of the gap again.
         """
         index = max(0, bisect_right(self._bases, offset) - 1)
         place = None

@@ -1,7 +1,7 @@
 """Whole batches out of a segment file, each checked against its CRC.
 
-The check is cheap beside the read, and keeps rotten bytes from ever being served. What is whole
-before and behind them is.
+The check is cheap beside the read, and keeps rotten bytes from ever being served. Each batch that
+is whole before and behind them is.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SLACK: Final = 8 * 1024
 """Read besides the wanted bytes: about one index interval lies before the wanted batch."""
 
 WARMED_AT_LEAST: Final = 1024 * 1024
-"""What a look-up by time finds cold is brought into memory by so much: it looks at a header here
+"""A look-up by time brings so much of a cold file into memory at once: it looks at a header here
 and there, and one that has to go on through a segment would else come back for each of them."""
 
 _PLACE: Final = Struct(">qi4xbI2xi")

@@ -1,5 +1,5 @@
 """Offsets by time: the same answer as a search through every record, also when timestamps are out
-of order (KAFKA's `fetchOffsetByTimestamp`, KIP-734 for the largest timestamp). What has rotted is
+of order (KAFKA's `fetchOffsetByTimestamp`, KIP-734 for the largest timestamp). A hole is
 left out: nobody knows its times.
 """
 

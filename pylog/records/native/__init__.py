@@ -1,4 +1,5 @@
-"""What rests on how CPython lays objects out in memory, and the switch that turns all of it off.
+"""The code that rests on CPython's layout of objects in memory, and the switch that turns all of
+it off.
 
 The contract. Everything in pylog that knows an address, an object's layout or the meaning of a
 reference count stands in this package, or asks it (`client.producer.delivery`, which gives a handle
@@ -69,7 +70,7 @@ def interpreter_fault(implementation: str, version: tuple[int, ...], *, free_thr
 
 
 def layout_fault() -> str:
-    """What lies otherwise in memory than believed; empty when nothing does."""
+    """The layouts that are other than believed; empty when there are none."""
     word = ctypes.c_int64.from_address
     probe, holder = b"layout of bytes", [b"first", None]
     if (

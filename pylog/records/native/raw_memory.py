@@ -1,8 +1,8 @@
-"""What the compiled kernels stand on: memory by address, and the compile-and-cache decorator.
+"""The ground of the compiled kernels: memory by address, and the compile-and-cache decorator.
 
 Why addresses: handing a kernel one array per value costs more than the work; a list of bytes is
 read in place, and results are written once, into the memory that is handed out. Every kernel checks
-its bounds itself. What is believed of CPython's objects, and when it is not, stands in the package.
+its bounds itself. The package says what is believed of CPython's objects, and when it is not.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def new_buffer(size: int) -> bytes | bytearray:
 
 
 def as_bytes(buffer: bytes | bytearray) -> bytes:
-    """What was written into a new buffer: usually that itself."""
+    """The bytes that were written into a new buffer: usually that itself."""
     return buffer if type(buffer) is bytes else bytes(buffer)
 
 
