@@ -120,12 +120,7 @@ PRODUCER: Final = KafkaSettings(
         **_CLIENTS_WITHOUT_EFFECT,
         "metadata.max.idle.ms": "what is known of a topic is kept, and asked for anew in its time",
     },
-    {
-        **_CLIENTS_REFUSED,
-        "transactional.id": _TRANSACTIONS,
-        "transaction.timeout.ms": _TRANSACTIONS,
-        "transaction.two.phase.commit.enable": _TRANSACTIONS,
-    },
+    _CLIENTS_REFUSED,
     _CLIENT_FAMILIES,
 )
 

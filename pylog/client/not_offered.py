@@ -21,18 +21,6 @@ _SHARE_GROUPS: Final = "share groups are not offered yet; consumer groups are"
 _SECURITY: Final = "authorization and quotas are not offered yet"
 _REASSIGNMENT: Final = "moving replicas is not offered yet; place them with NewTopic"
 
-PRODUCER_NOT_OFFERED: Final[Mapping[str, str]] = dict.fromkeys(
-    (
-        "init_transactions",
-        "begin_transaction",
-        "send_offsets_to_transaction",
-        "commit_transaction",
-        "abort_transaction",
-        "transaction",
-    ),
-    _TRANSACTIONS,
-)
-
 ADMIN_NOT_OFFERED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (

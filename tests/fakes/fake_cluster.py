@@ -1,6 +1,7 @@
 """A cluster in this process: real gRPC servers and framed ports on loopback over a log in memory.
 
-For the clients' tests: it speaks `log.proto`, `admin.proto` and `group.proto`, checks sequences as
+For the clients' tests: it speaks `log.proto`, `admin.proto`, `group.proto` and
+`transaction.proto`, checks sequences as
 a broker does, and can be told to refuse, to lose answers, to move leaders and to stop servers. No
 replication, no disk, no security.
 """
@@ -21,11 +22,19 @@ from pylog.model import topic_id_from_bytes
 from pylog.records.batch import iter_headers
 from pylog.records.reader import first_record_at_or_after
 from pylog.rpc.apis import UnaryApi
-from pylog.rpc.v1 import admin_pb2_grpc, common_pb2, group_pb2_grpc, log_pb2, log_pb2_grpc
+from pylog.rpc.v1 import (
+    admin_pb2_grpc,
+    common_pb2,
+    group_pb2_grpc,
+    log_pb2,
+    log_pb2_grpc,
+    transaction_pb2_grpc,
+)
 from tests.fakes.fake_admin import FakeAdmin
 from tests.fakes.fake_groups import FakeGroups, GroupWorld
 from tests.fakes.fake_streams import FakeStreamPort
 from tests.fakes.fake_topics import FakePartition, FakeTopic
+from tests.fakes.fake_transactions import FakeTransactions, TransactionalIds
 
 STANDING_LOOK_S = 0.02
 """How often a fetch that stands looks whether its client asks something else."""
@@ -77,6 +86,9 @@ class FakeCluster:
         """Whether broker 1 says that it is the gateway, when asked for metadata."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.groups = GroupWorld(self)
+        self.transactions = TransactionalIds(
+            self.topics, lambda name: self.groups.broker_of(f"txn:{name}")
+        )
         self._next_topic = 1
         self._servers: dict[int, grpc.Server] = {}
         self._ports: dict[int, int] = {}
@@ -107,7 +119,9 @@ class FakeCluster:
         admin_pb2_grpc.add_BrokerAdminServicer_to_server(admin, server)  # type: ignore[no-untyped-call]
         groups = FakeGroups(self.groups, broker)
         group_pb2_grpc.add_GroupServicer_to_server(groups, server)  # type: ignore[no-untyped-call]
-        services = {"Log": service, "Group": groups}
+        transactions = FakeTransactions(self.transactions, self.groups, broker)
+        transaction_pb2_grpc.add_TransactionServicer_to_server(transactions, server)  # type: ignore[no-untyped-call]
+        services = {"Log": service, "Group": groups, "Transaction": transactions}
         self._ports[broker] = server.add_insecure_port(f"127.0.0.1:{self._ports.get(broker, 0)}")
         server.start()
         self._servers[broker] = server
@@ -301,6 +315,10 @@ class _Service(log_pb2_grpc.LogServicer):
                     ack.error.CopyFrom(partition)
                 elif batch.topic_id != cluster.topics[batch.topic].topic_id:
                     ack.error.code = errors.UnknownTopicId.code
+                elif request.transactional_id and (
+                    code := cluster.transactions.enter(request.transactional_id, batch)
+                ):
+                    ack.error.code = code
                 else:
                     ack.error.code, ack.base_offset = partition.append(batch.batch)
                     lost = str(fault) if isinstance(fault, str) else lost
@@ -468,9 +486,11 @@ class _Service(log_pb2_grpc.LogServicer):
         return response
 
     def InitProducerId(
-        self, _request: log_pb2.InitProducerIdRequest, _context: Any
+        self, request: log_pb2.InitProducerIdRequest, _context: Any
     ) -> log_pb2.InitProducerIdResponse:
         with self._cluster.changed:
+            if request.transactional_id:
+                return self._cluster.transactions.init(self._broker, request)
             self._cluster.producer_ids += 1
             return log_pb2.InitProducerIdResponse(producer_id=self._cluster.producer_ids)
 

@@ -185,7 +185,7 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
             told = response.coordinators.add(key=key, broker_id=-1)
             told.error.code = faults.popleft() if faults else 0
             if not told.error.code:
-                told.broker_id = self._world.broker_of(key)
+                told.broker_id = self._world.broker_of(_place(request.type, key))
         return response
 
     def ConsumerGroupHeartbeat(
@@ -343,6 +343,11 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
             if not _refused(told.error, answer):
                 _refused(told.error, answer.groups[group])
         return response
+
+
+def _place(kind: Any, key: str) -> str:
+    """What `coordinators` calls it: transactional ids are no groups."""
+    return f"txn:{key}" if kind == group_pb2.COORDINATOR_TRANSACTION else key
 
 
 def _refused(error: common_pb2.Error, answer: Any) -> bool:

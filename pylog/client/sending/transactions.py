@@ -128,6 +128,7 @@ class Transactions:
         self._offsets: CommitOffsets | None = None  # what is left to commit, to broker -1
         self._keep_prepared = False
         self._prepared = PreparedTransaction()
+        self._completing: PreparedTransaction | None = None
         self._holds_more = False
         """Whether the transaction may hold more than records of which the sender knows: offsets,
         records of a topic that is no more, and those of an earlier instance.
@@ -135,6 +136,8 @@ class Transactions:
         self._in_flight: TransactionRequest | None = None
         self._failures = 0
         self._retry_at_ms = 0
+        self.last_fault = ""
+        """Why the last request has to be sent again; empty: it has not."""
 
     # ---- what the user does -------------------------------------------------------------------
 
@@ -216,17 +219,18 @@ class Transactions:
 
     def complete(self, decided: PreparedTransaction) -> Operation:
         """Commit the prepared transaction if it is the one that was decided, else abort it."""
-        for call in (COMMIT, ABORT):
-            if self._operation is not None and self._operation.call == call:
-                return self._operation
+        if self._operation is not None and self._completing == decided:
+            return self._operation  # the same call, made again
         if self.state is not _S.PREPARED:
             raise self._refusal("complete_transaction()", "no transaction is prepared")
-        return self.commit() if decided == self._prepared else self.abort()
+        operation = self.commit() if decided == self._prepared else self.abort()
+        self._completing = decided
+        return operation
 
     def collected(self, operation: Operation) -> None:
         """The user has heard what became of it."""
         if operation is self._operation and operation.done:
-            self._operation = None
+            self._operation = self._completing = None
 
     @property
     def prepared(self) -> PreparedTransaction:
@@ -262,6 +266,10 @@ class Transactions:
                 f"{self._who}: the transaction was aborted; the record is not delivered"
             )
         return self._error
+
+    def end(self, error: errors.PylogError, effects: list[Effect]) -> None:
+        """The producer is closed: nothing is asked any more."""
+        self._die(error, effects)
 
     # ---- what becomes of batches --------------------------------------------------------------
 
@@ -399,7 +407,7 @@ class Transactions:
             return
         self._in_flight = None
         self._forget_coordinator(request)
-        self._later(now_ms)
+        self._later(now_ms, error)
 
     def _found(
         self,
@@ -415,7 +423,7 @@ class Transactions:
             else:
                 self._coordinator = broker
         elif fault.retriable:
-            self._later(now_ms)
+            self._later(now_ms, fault)
         elif request.is_group:
             self._break(fault, effects)
         else:
@@ -471,7 +479,7 @@ class Transactions:
             for one in faults.values():
                 if isinstance(one, (*_OUSTED, errors.RequestTimedOut)):
                     self._forget_coordinator(request)
-            self._later(now_ms)
+            self._later(now_ms, next(iter(faults.values())))
             return
         self._finish(None, effects)
 
@@ -509,7 +517,7 @@ class Transactions:
             return False
         if isinstance(fault, _OUSTED):
             self._coordinator = None
-        self._later(now_ms)
+        self._later(now_ms, fault)
         return True
 
     def _forget_coordinator(self, request: TransactionRequest) -> None:
@@ -518,7 +526,8 @@ class Transactions:
         elif not isinstance(request, FindCoordinator):
             self._coordinator = None
 
-    def _later(self, now_ms: int) -> None:
+    def _later(self, now_ms: int, fault: errors.PylogError) -> None:
+        self.last_fault = f"{fault.name}: {fault}"
         self._failures += 1
         wait_ms = self._sending.backoff_ms(self._failures, self._jitter())
         self._retry_at_ms = now_ms + wait_ms
@@ -598,6 +607,7 @@ class Transactions:
     def _finish(self, error: errors.PylogError | None, effects: list[Effect]) -> None:
         """The pending call has its answer."""
         self._failures = self._retry_at_ms = 0
+        self.last_fault = ""
         operation = self._operation
         if operation is not None and not operation.done:
             operation.done = True
