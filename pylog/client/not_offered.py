@@ -13,9 +13,6 @@ from pylog import errors
 
 ClassT = TypeVar("ClassT")
 
-_TRANSACTIONS: Final = (
-    "transactions are not offered yet; the idempotent producer stores each record once per session"
-)
 _GROUPS: Final = "consumer groups are not offered yet; give the consumer topics, or assign() it"
 _SHARE_GROUPS: Final = "share groups are not offered yet; consumer groups are"
 _SECURITY: Final = "authorization and quotas are not offered yet"
@@ -32,16 +29,6 @@ ADMIN_NOT_OFFERED: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(
         ("alter_partition_reassignments", "list_partition_reassignments"), _REASSIGNMENT
-    ),
-    **dict.fromkeys(
-        (
-            "list_transactions",
-            "describe_transactions",
-            "describe_producers",
-            "abort_transaction",
-            "fence_producers",
-        ),
-        _TRANSACTIONS,
     ),
     **dict.fromkeys(
         (

@@ -6,6 +6,7 @@ transaction is ever half done here. Time-outs and expiry are left out.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -39,6 +40,14 @@ class FakeTransactionalId:
     def is_open(self) -> bool:
         return bool(self.began or self.offsets)
 
+    @property
+    def state(self) -> str:
+        if self.is_open:
+            return "Ongoing"
+        if self.decision is None:
+            return "Empty"
+        return "CompleteCommit" if self.decision[1] else "CompleteAbort"
+
 
 class TransactionalIds:
     """All of a cluster. `faults`: codes for the next requests, by the request's name; 0 for none.
@@ -54,6 +63,8 @@ class TransactionalIds:
         self.ids: dict[str, FakeTransactionalId] = {}
         self.committed: Offsets = {}
         """What groups have committed in transactions."""
+        self.hanging: dict[tuple[TopicPartition, int], int] = {}
+        """Transactions that no coordinator knows: the first offset by partition and producer id."""
         self.faults: dict[str, deque[int]] = {}
         self.lost: dict[str, int] = {}
         self.asked: list[str] = []
@@ -124,6 +135,24 @@ class TransactionalIds:
         """The coordinator aborts, because the transaction was open for too long."""
         with self.lock:
             self._decide(self.ids[name], committed=False)
+
+    # ---- what administrators ask --------------------------------------------------------------
+
+    def leader_of(self, tp: TopicPartition) -> int:
+        return self._topics[tp.topic].partitions[tp.partition].leader
+
+    def open_in(self, tp: TopicPartition) -> list[tuple[int, int, int]]:
+        """Producer id, epoch and first offset of each transaction that is open in the partition."""
+        with self.lock:
+            known = [one for one in self.ids.values() if tp in one.began]
+            found = [(one.producer_id, one.epoch, one.began[tp]) for one in known]
+            return found + [(p, 0, o) for (at, p), o in self.hanging.items() if at == tp]
+
+    def end_hanging(self, tp: TopicPartition, producer_id: int) -> int:
+        """The code."""
+        with self.lock:
+            gone = self.hanging.pop((tp, producer_id), None)
+            return errors.InvalidTxnState.code if gone is None else 0
 
     def _decide(self, known: FakeTransactionalId, *, committed: bool) -> None:
         kind = ControlType.COMMIT if committed else ControlType.ABORT
@@ -202,6 +231,82 @@ class FakeTransactions(transaction_pb2_grpc.TransactionServicer):
         if not code and ids.is_lost("EndTxn"):
             code = errors.RequestTimedOut.code
         response.error.code = code
+        return response
+
+    def ListTransactions(
+        self, request: transaction_pb2.ListTransactionsRequest, _context: Any
+    ) -> transaction_pb2.ListTransactionsResponse:
+        """Without ages."""
+        response = transaction_pb2.ListTransactionsResponse()
+        ids = self._ids
+        response.error.code = ids.fault("ListTransactions")
+        for name, known in ids.ids.items():
+            if (
+                ids.coordinator_of(name) == self._broker
+                and known.producer_id in (request.producer_ids or [known.producer_id])
+                and known.state in (request.states or [known.state])
+                and re.fullmatch(request.transactional_id_pattern or ".*", name)
+            ):
+                response.transactions.add(
+                    transactional_id=name, producer_id=known.producer_id, state=known.state
+                )
+        return response
+
+    def DescribeTransactions(
+        self, request: transaction_pb2.DescribeTransactionsRequest, _context: Any
+    ) -> transaction_pb2.DescribeTransactionsResponse:
+        response = transaction_pb2.DescribeTransactionsResponse()
+        ids = self._ids
+        for name in request.transactional_ids:
+            told = response.transactions.add(transactional_id=name, start_time_ms=-1)
+            told.error.code = ids.fault("DescribeTransactions")
+            if ids.coordinator_of(name) != self._broker:
+                told.error.code = errors.NotCoordinator.code
+            elif name not in ids.ids:
+                told.error.code = errors.TransactionalIdNotFound.code
+            if told.error.code:
+                continue
+            known = ids.ids[name]
+            told.state, told.timeout_ms = known.state, 60_000
+            told.producer_id, told.producer_epoch = known.producer_id, known.epoch
+            if known.is_open:
+                told.start_time_ms = 1_000
+            for tp in known.began:
+                told.partitions.add(topic=tp.topic, partition=tp.partition)
+        return response
+
+    def DescribeProducers(
+        self, request: transaction_pb2.DescribeProducersRequest, _context: Any
+    ) -> transaction_pb2.DescribeProducersResponse:
+        """The open transactions of partitions that this broker leads."""
+        response = transaction_pb2.DescribeProducersResponse()
+        for asked in request.partitions:
+            told = response.partitions.add(topic=asked.topic, partition=asked.partition)
+            tp = TopicPartition(asked.topic, asked.partition)
+            if self._ids.leader_of(tp) != self._broker:
+                told.error.code = errors.NotLeaderOrFollower.code
+                continue
+            for producer_id, epoch, first in self._ids.open_in(tp):
+                told.producers.add(
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    last_sequence=0,
+                    last_timestamp_ms=1_000,
+                    coordinator_epoch=-1,
+                    current_txn_start_offset=first,
+                )
+        return response
+
+    def WriteTxnMarkers(
+        self, request: transaction_pb2.WriteTxnMarkersRequest, _context: Any
+    ) -> transaction_pb2.WriteTxnMarkersResponse:
+        response = transaction_pb2.WriteTxnMarkersResponse()
+        for marker in request.markers:
+            told = response.markers.add(producer_id=marker.producer_id)
+            for asked in marker.partitions:
+                tp = TopicPartition(asked.topic, asked.partition)
+                result = told.partitions.add(topic=asked.topic, partition=asked.partition)
+                result.error.code = self._ids.end_hanging(tp, marker.producer_id)
         return response
 
     def TxnOffsetCommit(

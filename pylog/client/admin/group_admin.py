@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pylog import errors
 from pylog.client.admin import group_wire
@@ -55,6 +55,7 @@ def passes_at_coordinator(error: errors.PylogError) -> bool:
         | errors.NetworkException
         | errors.BrokerUnreachable
         | errors.UnstableOffsetCommit
+        | errors.ConcurrentTransactions
         | errors.ThrottlingQuotaExceeded,
     )
 
@@ -65,18 +66,36 @@ def passes_at_coordinator(error: errors.PylogError) -> bool:
 async def list_groups(
     cluster: Cluster, request: group_pb2.ListGroupsRequest, timeout_ms: int
 ) -> tuple[dict[int, list[GroupListing]], dict[int, errors.PylogError]]:
-    """The groups of each live broker, or why it could not be asked. All brokers are asked again
-    when one fails in passing: its groups may have moved to any of them.
+    """The groups of each live broker, or why it could not be asked."""
+
+    async def ask(server: Server, broker: BrokerInfo, left_s: float) -> list[GroupListing]:
+        response = await server.call(apis.LIST_GROUPS, request, left_s)
+        fault = error_of(response.error, f"broker {broker.id}")
+        if fault is not None:
+            raise fault
+        return list(map(group_wire.listing_of, response.groups))
+
+    return await ask_every_broker(cluster, ask, timeout_ms, "list groups")
+
+
+async def ask_every_broker(
+    cluster: Cluster,
+    ask: Callable[[Server, BrokerInfo, float], Awaitable[V]],
+    timeout_ms: int,
+    what: str,
+) -> tuple[dict[int, V], dict[int, errors.PylogError]]:
+    """What each live broker says of its own, or why it could not be asked. All brokers are asked
+    again when one fails in passing: what it coordinated may have moved to any of them.
     """
-    last = _Round({}, {})
+    last: _Round[V] = _Round({}, {})
 
     async def attempt(left_s: float) -> None:
         nonlocal last
         live = _live_brokers(cluster)
         silent = {b.id: errors.RequestTimedOut(f"broker {b.id} does not answer") for b in live}
-        this = _Round({}, {**silent})
+        this: _Round[V] = _Round({}, {**silent})
         try:
-            await asyncio.gather(*(_ask_for_list(cluster, b, request, left_s, this) for b in live))
+            await asyncio.gather(*(_ask_for_list(cluster, b, ask, left_s, this) for b in live))
         finally:
             # One that had hardly any time, because the deadline was near, says less than before.
             if len(this.results) >= len(last.results):
@@ -87,38 +106,34 @@ async def list_groups(
                 raise fault
 
     try:
-        await cluster.retrying(attempt, timeout_ms, "list groups")
+        await cluster.retrying(attempt, timeout_ms, what)
     except errors.RequestTimedOut:
         if not last.results:
             raise
     return last.results, last.faults
 
 
-class _Round(NamedTuple):
+class _Round(NamedTuple, Generic[V]):
     """What one look at all brokers brings, by broker."""
 
-    results: dict[int, list[GroupListing]]
+    results: dict[int, V]
     faults: dict[int, errors.PylogError]
 
 
 async def _ask_for_list(
     cluster: Cluster,
     broker: BrokerInfo,
-    request: group_pb2.ListGroupsRequest,
+    ask: Callable[[Server, BrokerInfo, float], Awaitable[V]],
     left_s: float,
-    into: _Round,
+    into: _Round[V],
 ) -> None:
     try:
-        response = await cluster.server_of(broker).call(apis.LIST_GROUPS, request, left_s)
-        fault = error_of(response.error, f"broker {broker.id}")
+        into.results[broker.id] = await ask(cluster.server_of(broker), broker, left_s)
     except errors.ClientClosed:
         raise
     except errors.PylogError as error:
-        fault = error
-    if fault is not None:
-        into.faults[broker.id] = fault
+        into.faults[broker.id] = error
         return
-    into.results[broker.id] = list(map(group_wire.listing_of, response.groups))
     del into.faults[broker.id]
 
 
@@ -134,10 +149,18 @@ def _live_brokers(cluster: Cluster) -> list[BrokerInfo]:
 
 
 async def ask_coordinators(
-    cluster: Cluster, groups: Sequence[str], ask: Ask[V], timeout_ms: int, what: str
+    cluster: Cluster,
+    groups: Sequence[str],
+    ask: Ask[V],
+    timeout_ms: int,
+    what: str,
+    kind: group_pb2.CoordinatorType = group_pb2.COORDINATOR_GROUP,
 ) -> Outcomes[str, V]:
-    """What became of each group. RequestTimedOut when nobody said anything in time."""
+    """What became of each group, or of whatever else has a coordinator. RequestTimedOut when nobody
+    said anything in time.
+    """
     outcomes: Outcomes[str, V] = Outcomes(groups, passes_at_coordinator)
+    noun = "group" if kind == group_pb2.COORDINATOR_GROUP else "transactional id"
 
     async def ask_one(broker: int, part: list[str], left_s: float) -> None:
         try:
@@ -154,8 +177,8 @@ async def ask_coordinators(
 
     async def attempt(left_s: float) -> None:
         by_broker: dict[int, list[str]] = {}
-        for coordinator in await _coordinators(cluster, outcomes.left, left_s):
-            fault = group_wire.fault_of_group(coordinator.error, coordinator.key)
+        for coordinator in await _coordinators(cluster, outcomes.left, left_s, kind):
+            fault = error_of(coordinator.error, f"{noun} {coordinator.key!r}")
             if fault is None:
                 by_broker.setdefault(coordinator.broker_id, []).append(coordinator.key)
             elif passes_at_coordinator(fault):
@@ -176,12 +199,12 @@ async def ask_coordinators(
 
 
 async def _coordinators(
-    cluster: Cluster, groups: list[str], left_s: float
+    cluster: Cluster, groups: list[str], left_s: float, kind: group_pb2.CoordinatorType
 ) -> Iterable[group_pb2.Coordinator]:
     """Of each group, from the first broker that answers."""
     if not groups:
         return ()
-    request = group_pb2.FindCoordinatorRequest(type="COORDINATOR_GROUP", keys=groups)
+    request = group_pb2.FindCoordinatorRequest(type=kind, keys=groups)
     live = _live_brokers(cluster)
     cluster.rng.shuffle(live)
     last: errors.PylogError | None = None
