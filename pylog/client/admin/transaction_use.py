@@ -197,7 +197,7 @@ class TransactionUse(ABC):
         ]
         found = self._hanging(opened, timeout) if opened else []
         if faults:
-            raise errors.PartialFailure({each.partition: each for each in found}, faults)
+            raise errors.PartialFailure({each.partition: each for each in found}, {**faults})
         return found
 
     def _hanging(
