@@ -196,8 +196,7 @@ class TransactionUse(ABC):
             if producer.start_offset is not None and (producer.last_timestamp_ms or 0) <= latest_ms
         ]
         found = self._hanging(opened, timeout) if opened else []
-        if faults:
-            raise errors.PartialFailure({each.partition: each for each in found}, {**faults})
+        raise_faults({each.partition: each for each in found}, faults)
         return found
 
     def _hanging(
