@@ -116,6 +116,21 @@ class TransactionalIds:
             self._hold_back(tp)
             return 0
 
+    def hold(
+        self,
+        name: str,
+        producer_id: int,
+        epoch: int,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+    ) -> int:
+        """Offsets become some of the transaction's. The code."""
+        with self.lock:
+            code = self.check(name, producer_id, epoch)
+            if not code:
+                self.ids[name].offsets.update({(group, tp): o for tp, o in offsets.items()})
+            return code
+
     def end(
         self, name: str, producer_id: int, epoch: int, *, committed: bool
     ) -> tuple[int, FakeTransactionalId]:
@@ -130,6 +145,9 @@ class TransactionalIds:
             if not code:
                 self._decide(known, committed=committed)
             return code, known
+
+    def advance(self, ms: int) -> None:
+        """Time passes, which changes nothing here."""
 
     def time_out(self, name: str) -> None:
         """The coordinator aborts, because the transaction was open for too long."""
@@ -314,19 +332,18 @@ class FakeTransactions(transaction_pb2_grpc.TransactionServicer):
     ) -> transaction_pb2.TxnOffsetCommitResponse:
         ids = self._ids
         response = transaction_pb2.TxnOffsetCommitResponse()
-        with ids.lock:
-            code = ids.fault("TxnOffsetCommit")
-            if not code and self._groups.broker_of(request.group_id) != self._broker:
-                code = errors.NotCoordinator.code
-            if not code:
-                code = ids.check(
-                    request.transactional_id, request.producer_id, request.producer_epoch
-                )
-            for offset in request.offsets:
-                told = response.partitions.add(topic=offset.topic, partition=offset.partition)
-                told.error.code = code
-                if not code:
-                    tp = TopicPartition(offset.topic, offset.partition)
-                    known = ids.ids[request.transactional_id]
-                    known.offsets[request.group_id, tp] = offset.offset
+        code = ids.fault("TxnOffsetCommit")
+        if not code and self._groups.broker_of(request.group_id) != self._broker:
+            code = errors.NotCoordinator.code
+        if not code:
+            code = ids.hold(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                request.group_id,
+                {TopicPartition(o.topic, o.partition): o.offset for o in request.offsets},
+            )
+        for offset in request.offsets:
+            told = response.partitions.add(topic=offset.topic, partition=offset.partition)
+            told.error.code = code
         return response

@@ -404,9 +404,19 @@ class TransactionCoordinator:
         if request.identity != transaction.owner:
             raise _fenced(transaction, request.identity)
         state = transaction.state
+        if state.is_prepared and request.version >= 2:
+            # It is about the next transaction, of which nothing has come here yet.
+            decision = Decision()
+            self._wait(
+                request_id,
+                transaction,
+                lambda: self.end(wall_ms, request_id, request, fresh),
+                decision,
+            )
+            return decision
         if state is _S.ONGOING:
             return self._end_ongoing(wall_ms, request_id, request, transaction, fresh)
-        if request.version >= 2 and not request.commits and not state.is_prepared:
+        if request.version >= 2 and not request.commits:
             return self._end_ongoing(wall_ms, request_id, request, transaction, fresh)
         if request.version < 2 and state is not _S.EMPTY and state.commits == request.commits:
             return Decision(effects=[Reply(request_id, TransactionEnded(transaction.owner))])

@@ -83,6 +83,17 @@ def set_epoch(shard: TransactionShard, epoch: int, **fields: Any) -> None:
     shard.ask(lambda c, r: Decision([record_of(now)], [Reply(r, None)]))
 
 
+def test_the_end_of_the_next_transaction_waits_for_the_markers_of_the_last() -> None:
+    shard = TransactionShard()
+    after = shard.ended(open_transaction(shard)).identity
+    number = shard.end(after, commits=False)  # its first batch has come to no leader
+    assert number not in shard.replies
+    shard.write_markers()
+    assert shard.replies[number] == TransactionEnded(after.next)
+    shard.write_markers()
+    assert shard.state() == "CompleteAbort"
+
+
 # ---- the table -----------------------------------------------------------------------------------
 
 
