@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks groups flood kafka-tools notebook lint proto docs bench peers wheel
+.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks groups transactions flood kafka-tools notebook lint proto docs bench peers wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -54,6 +54,10 @@ disks: setup ## 60 full disks and 60 failing ones under load, on small ext4 file
 
 groups: setup ## 300 rebalances of groups of both protocols; members stall, stop and are killed, coordinators too
 	$(PY) -m tests.verify.groups --rebalances 300 $(if $(SEED),--seed $(SEED))
+
+transactions: setup ## 200 kills of workers, brokers and coordinators under transactions that copy; 100,000 that append to lists
+	$(PY) -m tests.verify.transactions --kills 200 $(if $(SEED),--seed $(SEED))
+	$(PY) -m tests.verify.transaction_lists --transactions 100000 --kills 100 $(if $(SEED),--seed $(SEED))
 
 kafka-tools: setup ## Kafka's own dump tool and a Kafka broker over what pylog wrote; needs Java 17 and Maven (or KAFKA_LIBS)
 	$(PY) -m tests.verify.kafka_tools

@@ -13,7 +13,7 @@ from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, error
 from pylog.cli.main import main
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import OffsetAndMetadata, TopicPartition
-from tests.verify.transactions import run
+from tests.verify import transaction_lists, transactions
 
 pytestmark = pytest.mark.integration
 
@@ -395,4 +395,8 @@ def test_the_time_out_of_a_transaction_has_a_limit(cluster: LocalCluster, topic:
 
 
 def test_consume_transform_produce_is_exact_whatever_dies() -> None:
-    assert run(kills=8, workers=2, seed=1) == []
+    assert transactions.run(kills=8, workers=2, seed=1) == []
+
+
+def test_lists_that_transactions_append_to_show_no_anomaly() -> None:
+    assert transaction_lists.run(transactions=400, kills=3, seed=1) == []
