@@ -581,6 +581,8 @@ class Producer(Closing, Shown):
         levels, under Kafka's names where it has them. Averages of nothing are NaN.
         """
         counted = self._loop.metrics.read(self._clock.monotonic_ms())
+        if self._transactions is not None:
+            counted.update(self._transactions.times_ns)
         with self._lock:
             return {
                 **counted,

@@ -12,10 +12,17 @@ from pylog import errors
 from pylog.client.background import LoopThread, logger
 from pylog.client.producer.producer_loop import ProducerLoop
 from pylog.client.sending.transaction_events import Operation
-from pylog.client.sending.transactions import Transactions
+from pylog.client.sending.transactions import ABORT, COMMIT, INIT, SEND_OFFSETS, Transactions
 from pylog.client.topics_and_partitions import offsets_of
+from pylog.clock import ticks
 from pylog.model import ConsumerGroupMetadata, PreparedTransaction
 
+_TIMES: Final = {
+    INIT: "txn-init-time-ns-total",
+    SEND_OFFSETS: "txn-send-offsets-time-ns-total",
+    COMMIT: "txn-commit-time-ns-total",
+    ABORT: "txn-abort-time-ns-total",
+}
 NO_ID: Final = "give Producer(..., transactional_id='a-name') for transactions"
 
 
@@ -26,7 +33,8 @@ class TransactionUse:
         self._loop = loop
         self._transactions = transactions
         self._max_block_ms = max_block_ms
-        self.is_closed = False
+        self.times_ns: dict[str, int] = dict.fromkeys(_TIMES.values(), 0)
+        """How long users' calls have taken, by Kafka's names."""
 
     def init(self, *, keep_prepared: bool) -> None:
         """Fence earlier instances, and end what they left open."""
@@ -91,7 +99,6 @@ class TransactionUse:
         """Wait for the end of what is being ended, and abort what is open. What is prepared stays,
         as somebody else decides about it.
         """
-        self.is_closed = True
         limit_s = self._max_block_ms / 1000 if timeout_s is None else timeout_s
         with self._loop.lock:
             pending, is_open = self._transactions.pending, self._transactions.is_open
@@ -113,12 +120,18 @@ class TransactionUse:
         limit_s: float | None = None,
     ) -> None:
         self._check_here()
+        began = ticks()
         with self._loop.lock:
             operation = begin()
             if closes_batches:
                 self._loop.accumulator.mark_all_due()
             self._loop.wake()
-        self._wait(operation, self._max_block_ms / 1000 if limit_s is None else limit_s)
+        try:
+            self._wait(operation, self._max_block_ms / 1000 if limit_s is None else limit_s)
+        finally:
+            name = _TIMES.get(operation.call)
+            if name is not None:
+                self.times_ns[name] += int((ticks() - began) * 1e9)
 
     def _check_here(self) -> None:
         thread: LoopThread = self._loop.thread

@@ -74,6 +74,8 @@ def test_a_block_commits_and_an_exception_aborts(cluster: FakeCluster) -> None:
             in_transaction(p, lambda: p.send("one", b"3").result(5), stops)
         with p.transaction():
             p.send("one", b"4")
+        times = p.metrics()
+        assert all(times[f"txn-{call}-time-ns-total"] > 0 for call in ("init", "commit", "abort"))
     assert committed(cluster) == [b"1", b"2", b"4"]
     epochs = [
         header.producer_epoch
