@@ -16,10 +16,11 @@ from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import CONSUMER_OFFSETS, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId
 from pylog_broker.api.answer_memory import AnswerMemory
-from pylog_broker.api.api import Api, DataApi, GroupApi
+from pylog_broker.api.api import Api, DataApi, GroupApi, TransactionApi
 from pylog_broker.api.batch_checks import BatchChecks
 from pylog_broker.api.broker_admin import DescribeConfigsHandler, DescribeLogDirsHandler
 from pylog_broker.api.calls import Calls
+from pylog_broker.api.groups.committed_offsets import CommittedOffsetsHandler
 from pylog_broker.api.memory_watch import MemoryWatch
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.offsets import (
@@ -30,8 +31,15 @@ from pylog_broker.api.offsets import (
 from pylog_broker.api.producer_id_quota import ProducerIdQuota
 from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.request_memory import RequestMemory
+from pylog_broker.api.transactions.markers import MarkersHandler
+from pylog_broker.api.transactions.offsets import TxnOffsetsHandler
+from pylog_broker.api.transactions.producers import TransactionsHandler
+from pylog_broker.api.transactions.transaction_admin import TransactionAdminHandler
+from pylog_broker.api.transactions.verification import BatchVerification
 from pylog_broker.config import BROKER_CONFIG, BrokerConfig, without_cluster_wide, without_secrets
+from pylog_broker.controller.settings import TRANSACTION_STATE
 from pylog_broker.coordinator.groups.settings import group_config
+from pylog_broker.coordinator.transactions.settings import transaction_config
 from pylog_broker.framed.server import StreamServer
 from pylog_broker.grpc.knocks import Knocks
 from pylog_broker.grpc.log_service import SERVICE, LogService, add_log_service
@@ -40,6 +48,7 @@ from pylog_broker.grpc.unary import add_unary_service
 from pylog_broker.kafka.calls import BrokerCalls
 from pylog_broker.kafka.client import LeaderConnections
 from pylog_broker.kafka.server import ReplicationServer
+from pylog_broker.kafka.transaction_calls import transaction_apis as broker_transaction_apis
 from pylog_broker.logs import IDENTITY, follow, hide
 from pylog_broker.metadata.image import MetadataDelta, MetadataImage
 from pylog_broker.metadata.messages import (
@@ -79,10 +88,16 @@ from pylog_broker.node.registration import registration_of
 from pylog_broker.node.settings import Address, NodeExit, NodeReady, NodeSettings, parse_address
 from pylog_broker.node.software import this_software
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
+from pylog_broker.node.transaction_coordinators import (
+    CoordinatorCalls,
+    MarkerSenders,
+    TransactionShards,
+)
 from pylog_broker.node.upkeep import Upkeep
 from pylog_broker.protobuf.admin_apis import broker_admin_apis
 from pylog_broker.protobuf.group_apis import group_apis
 from pylog_broker.protobuf.log_apis import log_apis
+from pylog_broker.protobuf.transaction_apis import transaction_apis
 from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.storage.files import OsFiles
@@ -154,6 +169,7 @@ class BrokerService:
         self._epochs: EpochFile
         self._engine: Engine
         self._groups: GroupShards
+        self._transactions: TransactionShards
         self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
         self._internal_topics = InternalTopics(
@@ -239,7 +255,15 @@ class BrokerService:
         self._groups = GroupShards(
             group_config(self._config), self._engine, self._clock, self._pool, self._image
         )
-        self._engine.leaderships = Coordinators({CONSUMER_OFFSETS: self._groups.shell})
+        self._transactions = TransactionShards(
+            transaction_config(self._config), self._engine, self._clock, self._pool, self._image
+        )
+        self._engine.leaderships = Coordinators(
+            {
+                CONSUMER_OFFSETS: self._groups.shell,
+                TRANSACTION_STATE: self._transactions.shell,
+            }
+        )
         self._replication = ReplicationServer(
             manager,
             self._engine.perform,
@@ -306,13 +330,18 @@ class BrokerService:
         log_dirs = DescribeLogDirsHandler(self._broker_id, manager, self._logs, self._pool)
         apis = UnaryApis(
             Calls(self._counters),
-            [*log_apis(api), *group_apis(api.groups), *broker_admin_apis(configs, log_dirs)],
+            [
+                *log_apis(api),
+                *group_apis(api.groups),
+                *transaction_apis(api.transactions),
+                *broker_admin_apis(configs, log_dirs),
+            ],
         )
         service = LogService(api.data, StrangerReports(self._clock, _log.warning).tell)
         self._parts.data = api.data
         self._parts.logs = self._logs
         self._server.offer(partial(add_log_service, service, apis), SERVICE)
-        for name in ("Group", "BrokerAdmin"):
+        for name in ("Group", "Transaction", "BrokerAdmin"):
             self._server.offer(partial(add_unary_service, apis, name), f"pylog.v1.{name}")
         # Before gRPC: who finds that answering must find this, too.
         await self._listen_for_streams(api.data, apis)
@@ -327,6 +356,8 @@ class BrokerService:
     def _handlers(self, manager: ReplicaManager, gateway: Endpoint) -> Api:
         """What clients may ask."""
         perform, clock, config = self._engine.perform, self._clock, self._config
+        groups = GroupApi.over(self._groups, self._image, self._internal_topics.ensure, config)
+        transactions, verification = self._transaction_parts(manager, groups.offsets)
         data = DataApi.over(
             manager,
             perform,
@@ -337,6 +368,7 @@ class BrokerService:
             memory=RequestMemory(config.queued_max_request_bytes),
             answers=AnswerMemory(config.queued_max_response_bytes),
             counters=self._counters,
+            verification=verification,
         )
         quota = self._parts.producer_id_quota = ProducerIdQuota(lambda: self._logs.config)
 
@@ -346,8 +378,33 @@ class BrokerService:
             ListOffsetsHandler(manager, perform, clock),
             DeleteRecordsHandler(manager, perform, clock),
             OffsetForLeaderEpochHandler(manager, self._image),
-            InitProducerIdHandler(self._producer_ids.take, quota, clock),
-            GroupApi.over(self._groups, self._image, self._internal_topics.ensure, config),
+            InitProducerIdHandler(self._producer_ids.take, quota, clock, transactions.producers),
+            groups,
+            transactions,
+        )
+
+    def _transaction_parts(
+        self, manager: ReplicaManager, offsets: CommittedOffsetsHandler
+    ) -> tuple[TransactionApi, BatchVerification]:
+        """What clients and brokers ask of transactions; and markers find their way."""
+        shards, clock, me = self._transactions, self._clock, self._broker_id
+        calls = self._broker_calls
+        producers = TransactionsHandler(
+            shards, self._image, self._producer_ids.take, self._internal_topics.ensure
+        )
+        markers = MarkersHandler(manager, self._engine.perform, clock, self._groups.write_marker)
+        shards.senders = MarkerSenders(me, shards.shell, self._image, calls, markers.write, clock)
+        self._replication.offer(broker_transaction_apis(producers.add, markers.write))
+        coordinator = CoordinatorCalls(me, self._image, calls, producers.add, clock)
+        verifies = self._config.transaction_partition_verification_enable
+        return (
+            TransactionApi(
+                producers,
+                TxnOffsetsHandler(offsets, self._groups, manager, coordinator),
+                markers,
+                TransactionAdminHandler(shards, manager),
+            ),
+            BatchVerification(manager, coordinator, verifies_version_1=verifies),
         )
 
     async def _listen_for_streams(self, data: DataApi, apis: UnaryApis) -> None:
@@ -548,6 +605,7 @@ class BrokerService:
         marks = None
         if self._engine_exists():
             self._groups.shell.stop()
+            self._transactions.stop()
             self._engine.stop()
             self._disk_failures.stop()
             if self._engine.connections is not None:

@@ -6,11 +6,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from pylog_broker.kafka.generated import (
+    add_partitions_to_txn,
     api_versions,
     fetch,
     offset_for_leader_epoch,
     sasl_authenticate,
     sasl_handshake,
+    write_txn_markers,
 )
 from pylog_broker.kafka.headers import OFFERED
 from pylog_broker.metadata.features import SUPPORTED
@@ -21,11 +23,13 @@ DISTRIBUTION: Final = "pylog-spark"
 NOT_INSTALLED: Final = "0"
 
 _NAMES: Final = {
+    add_partitions_to_txn.KEY: "AddPartitionsToTxn",
     api_versions.KEY: "ApiVersions",
     fetch.KEY: "Fetch",
     offset_for_leader_epoch.KEY: "OffsetForLeaderEpoch",
     sasl_authenticate.KEY: "SaslAuthenticate",
     sasl_handshake.KEY: "SaslHandshake",
+    write_txn_markers.KEY: "WriteTxnMarkers",
 }
 
 

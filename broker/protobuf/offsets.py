@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pylog import errors
-from pylog.model import LeaderEpoch, Offset, TopicPartition
+from pylog.model import LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.offsets import EpochAnswer, EpochQuery
 from pylog_broker.api.producer_ids import InitProducerId, ProducerIdGiven
+from pylog_broker.coordinator.transactions.transaction import Identity
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.protobuf.failures import error_of
 from pylog_broker.replication.messages import DeleteRecords, LowWatermark, OffsetAnswer, OffsetQuery
@@ -100,13 +101,26 @@ def epochs_ended(answers: Iterable[EpochAnswer]) -> log_pb2.OffsetForLeaderEpoch
 
 def init_from(request: log_pb2.InitProducerIdRequest) -> InitProducerId:
     """An init-producer-id request as a value."""
-    return InitProducerId(request.transactional_id, request.delivery_timeout_ms)
+    if not request.transactional_id:
+        return InitProducerId("", request.delivery_timeout_ms)
+    producer_id, epoch = request.producer_id, request.producer_epoch
+    return InitProducerId(
+        request.transactional_id,
+        request.delivery_timeout_ms,
+        request.transaction_timeout_ms,
+        Identity(ProducerId(producer_id), ProducerEpoch(epoch)),
+        request.enable_2pc,
+        request.keep_prepared_txn,
+    )
 
 
 def id_given(answer: ProducerIdGiven) -> log_pb2.InitProducerIdResponse:
     """Its answer."""
     return log_pb2.InitProducerIdResponse(
-        producer_id=answer.producer_id, producer_epoch=answer.producer_epoch
+        producer_id=answer.producer_id,
+        producer_epoch=answer.producer_epoch,
+        ongoing_txn_producer_id=answer.ongoing.producer_id,
+        ongoing_txn_producer_epoch=answer.ongoing.epoch,
     )
 
 
@@ -118,4 +132,6 @@ def no_id(fault: errors.PylogError) -> log_pb2.InitProducerIdResponse:
         producer_id=-1,
         producer_epoch=-1,
         throttle_time_ms=wait_ms,
+        ongoing_txn_producer_id=-1,
+        ongoing_txn_producer_epoch=-1,
     )

@@ -284,6 +284,18 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
             for effect in self._run(now_ms, partition, led, operation)
         ]
 
+    def tell_one(
+        self,
+        now_ms: int,
+        partition: int,
+        epoch: LeaderEpoch,
+        operation: Operation[CoordinatorT],
+    ) -> list[RuntimeEffect]:
+        """Likewise one shard, as long as it decides in that epoch."""
+        if not self.decides(partition, epoch):
+            return []
+        return self._run(now_ms, partition, self._led[partition], operation)
+
     def flush(self) -> list[RuntimeEffect]:
         """The end of a turn: what its decisions let leave."""
         out: list[RuntimeEffect] = []

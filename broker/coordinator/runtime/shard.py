@@ -26,11 +26,13 @@ from pylog_broker.coordinator.runtime.decision import (
     Codec,
     Coordinator,
     Decision,
+    Producer,
     Record,
     Reply,
     RequestId,
     Send,
     SetTimer,
+    TransactionEnd,
 )
 from pylog_broker.replicated.state_machine import (
     AppendRecords,
@@ -70,6 +72,10 @@ class Append(NamedTuple):
     epoch: LeaderEpoch
     first_offset: Offset
     records: tuple[EncodedRecord, ...]
+    producer: Producer | None = None
+    """Of the transaction that they are of."""
+    end: TransactionEnd | None = None
+    """In place of records: the marker to append."""
 
 
 Leaving = Append | Reply | Send
@@ -171,8 +177,11 @@ class Shard(Generic[CoordinatorT]):
             self._replies.append(Reply(request_id, error))
             return []
         out: list[ShardEffect] = []
+        is_apart = decision.producer is not None or _end_of(decision.records) is not None
+        if is_apart:
+            out += self.flush()
         if decision.is_atomic:
-            out += self._write(decision.records)
+            out += self._write(decision.records, decision.producer)
         else:
             for record in decision.records:
                 out += self._write([record])
@@ -181,10 +190,15 @@ class Shard(Generic[CoordinatorT]):
                 self._replies.append(effect)
             else:
                 out.append(effect)
+        if is_apart:
+            out += self.flush(decision.producer, _end_of(decision.records))
         return out
 
-    def _write(self, records: list[Record]) -> list[Leaving]:
-        encoded = [self._codec.encode(record) for record in records]
+    def _write(self, records: list[Record], producer: Producer | None = None) -> list[Leaving]:
+        encoded = [
+            (b"", None) if isinstance(record.key, TransactionEnd) else self._codec.encode(record)
+            for record in records
+        ]
         size = sum(len(key) + len(value or b"") + RECORD_EXTRA_BYTES for key, value in encoded)
         if size > DECISION_BYTES_MAX:
             raise DecisionTooLarge(
@@ -193,14 +207,18 @@ class Shard(Generic[CoordinatorT]):
         over = self._encoded and self._encoded_bytes + size > APPEND_BYTES_MAX
         out = self.flush() if over else []
         for record in records:
+            if producer is not None:
+                record = record._replace(producer_id=producer.producer_id)
             self._machine.write(record)
         self._encoded += encoded
         self._encoded_bytes += size
         return out
 
-    def flush(self) -> list[Leaving]:
+    def flush(
+        self, producer: Producer | None = None, end: TransactionEnd | None = None
+    ) -> list[Leaving]:
         """What the decisions since the last call let leave: an append, and replies that rest on
-        nothing uncommitted.
+        nothing uncommitted. `producer`, `end`: of the append.
         """
         out: list[Leaving] = []
         if not self._replies and not self._encoded:
@@ -208,7 +226,8 @@ class Shard(Generic[CoordinatorT]):
         for effect in self._machine.seal(self._replies):
             if isinstance(effect, AppendRecords):
                 first = effect.first_offset
-                append = Append(self.topic_partition, self.epoch, first, tuple(self._encoded))
+                records = tuple(self._encoded)
+                append = Append(self.topic_partition, self.epoch, first, records, producer, end)
                 assert len(append.records) == len(effect.records)
                 out.append(append)
             else:
@@ -254,3 +273,10 @@ class Shard(Generic[CoordinatorT]):
         self._encoded.clear()
         waiting, self.waiting = sorted(self.waiting), set()
         return [Reply(request_id, error) for request_id in waiting]
+
+
+def _end_of(records: list[Record]) -> TransactionEnd | None:
+    """The marker that these records are."""
+    if len(records) == 1 and isinstance(records[0].key, TransactionEnd):
+        return records[0].key
+    return None

@@ -138,7 +138,7 @@ class TransactionCoordinator:
 
     def replay(self, record: Record, offset: Offset) -> None:
         """Takes in a record."""
-        key, value = record
+        key, value, _ = record
         assert isinstance(key, TransactionLogKey)
         if value is None:
             self.transactions.pop(key.transactional_id, None)

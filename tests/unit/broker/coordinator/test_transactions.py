@@ -136,10 +136,10 @@ def test_a_record_there_and_back() -> None:
         T, identity(7, 3), S.PREPARE_COMMIT, 5, frozenset({A, B, TopicPartition("x", 9)}), 6, 7, 2,
         identity(8, 0), P.producer_id,
     )  # fmt: skip
-    assert transaction_of(*record_of(transaction)) == transaction
+    assert transaction_of(*record_of(transaction)[:2]) == transaction
     empty = transaction._replace(state=S.EMPTY, partitions=frozenset())
     assert record_of(empty).value.transaction_partitions is None
-    assert transaction_of(*record_of(empty)) == empty
+    assert transaction_of(*record_of(empty)[:2]) == empty
 
 
 # ---- a producer begins ---------------------------------------------------------------------------
