@@ -38,14 +38,21 @@ from pylog_broker.storage.segments.flush_task import FlushTask
 
 
 class TransactionGuard:
-    """The right of a batch to open a transaction, given under a leader epoch. `refusal`: why the
-    coordinator does not give it; `holds`: no marker has taken it since.
+    """The right of a batch to open a transaction, given under a leader epoch and for an epoch of
+    the producer. `refusal`: why the coordinator does not give it; `holds`: no marker has taken it
+    since.
     """
 
-    __slots__ = ("holds", "leader_epoch", "refusal")
+    __slots__ = ("holds", "leader_epoch", "producer_epoch", "refusal")
 
-    def __init__(self, leader_epoch: LeaderEpoch, refusal: Failure | None = None) -> None:
+    def __init__(
+        self,
+        leader_epoch: LeaderEpoch,
+        producer_epoch: ProducerEpoch,
+        refusal: Failure | None = None,
+    ) -> None:
         self.leader_epoch = leader_epoch
+        self.producer_epoch = producer_epoch
         self.refusal = refusal
         self.holds = True
 

@@ -92,7 +92,7 @@ class Transactions:
     def _guarded(
         self, place: int, partition: Partition, producer_id: ProducerId, epoch: ProducerEpoch
     ) -> Unverified:
-        guard = TransactionGuard(partition.leader_epoch)
+        guard = TransactionGuard(partition.leader_epoch, epoch)
         name = partition.topic_partition
         self._guards.setdefault((name, producer_id), set()).add(guard)
         return Unverified(place, name, producer_id, epoch, guard)
@@ -144,7 +144,10 @@ class Transactions:
         if not wanted:
             return None
         for guard in self._guards.get((marker.topic_partition, marker.producer_id), ()):
-            guard.holds = False
+            # From version 2 on the marker has the epoch of the transaction that comes next, whose
+            # first batch may wait already.
+            if marker.version < 2 or guard.producer_epoch < marker.producer_epoch:
+                guard.holds = False
         batch = encode_control_batch(
             ControlType.COMMIT if marker.commits else ControlType.ABORT,
             producer_id=marker.producer_id,
