@@ -80,13 +80,13 @@ class Transactions:
     def guarded(
         self, topic_partition: TopicPartition, producer_id: ProducerId, epoch: ProducerEpoch
     ) -> Unverified:
-        """Likewise of a coordinator's batch for a partition led here. Raises NotCoordinator, and
-        InvalidProducerEpoch and InvalidTxnState for a producer that has gone on.
+        """Likewise of a coordinator's batch for a partition led here. Raises NotCoordinator. The
+        epoch is looked at by the append: the transaction before may still be open in the partition,
+        until the coordinator of the producer has answered.
         """
         partition = self._led(topic_partition)
         if isinstance(partition, Failure):
             raise NotCoordinator(partition.message)
-        partition.log.producers.check_epoch(producer_id, epoch)
         return self._guarded(0, partition, producer_id, epoch)
 
     def _guarded(
