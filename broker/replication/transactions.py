@@ -11,7 +11,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pylog.errors import CorruptMessage, InvalidTxnState, NotCoordinator, PylogError
-from pylog.model import LeaderEpoch, ProducerEpoch, ProducerId, TopicPartition
+from pylog.model import (
+    LeaderEpoch,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    is_internal,
+)
 from pylog.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, read_header
 from pylog.records.builder import ControlType, encode_control_batch
 from pylog_broker.metadata.messages import Failure, failure_of
@@ -56,6 +62,8 @@ class Transactions:
         """
         found = []
         for index, item in enumerate(request.batches):
+            if is_internal(item.topic_partition.topic):
+                continue  # not for clients, so no part of their transactions
             try:
                 header = read_header(item.batch)
             except CorruptMessage:

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pylog.clock import Clock
-from pylog.errors import InvalidRequest, PylogError
-from pylog.model import CONSUMER_OFFSETS
+from pylog.errors import InvalidRequest, InvalidTopic, PylogError
+from pylog.model import CONSUMER_OFFSETS, is_internal
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import check_partitions
 from pylog_broker.metadata.messages import Failure, failure_of
@@ -65,12 +65,15 @@ class MarkersHandler:
         return await self.write(markers)
 
     async def _write(self, marker: WriteMarker) -> Failure | None:
-        if marker.topic_partition.topic == CONSUMER_OFFSETS:
+        topic = marker.topic_partition.topic
+        if topic == CONSUMER_OFFSETS:
             try:
                 await self._for_groups(marker)
             except PylogError as error:
                 return failure_of(error)
             return None
+        if is_internal(topic):
+            return Failure(InvalidTopic.code, f"topic {topic} has no transactions")
         batch = self._manager.transactions.batch_of(self._clock.wall_ms(), marker)
         return await self._append(batch) if isinstance(batch, PartitionBatch) else batch
 
