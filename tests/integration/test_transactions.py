@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from pylog import errors
 from pylog.local import LocalCluster
 from pylog.records.builder import encode_batch
-from pylog.rpc.v1 import group_pb2, log_pb2, transaction_pb2
+from pylog.rpc.v1 import group_pb2, transaction_pb2
 from tests.fakes.raw_client import RawClient
 from tests.fakes.raw_transactions import RawProducer, RawTransactions, until_it_works
 from tests.fakes.waiting import eventually
@@ -298,7 +299,6 @@ def test_offsets_are_refused_to_a_zombie(world: RawTransactions, topic: str) -> 
     with pytest.raises(errors.IllegalGeneration):
         producer(world, topic).commit_offsets(f"{topic}-none", topic, 6, generation=3)
     assert position(world, topic, topic, stable=True) == -1
-    assert log_pb2.READ_COMMITTED == 1
 
 
 # ---- deaths --------------------------------------------------------------------------------------
@@ -364,3 +364,71 @@ def test_the_leader_dies_in_the_middle(
     assert world.committed(topic) == [b"a", b"b"]
     restart(cluster, world, leader, topic)
     assert world.committed(topic) == [b"a", b"b"]
+
+
+def test_the_coordinator_dies_before_the_first_batch(
+    cluster: LocalCluster, world: RawTransactions, topic: str
+) -> None:
+    one = producer(world, topic)
+    broker, _ = world.coordinator(topic)
+    cluster.kill(broker)
+    one.send(topic, b"a")
+    one.commit()
+    complete(world, topic, "CompleteCommit")
+    assert world.committed(topic) == [b"a"]
+    restart(cluster, world, broker, topic)
+
+
+def test_the_coordinator_dies_while_a_new_instance_waits_for_an_abort(
+    cluster: LocalCluster, world: RawTransactions, topic: str
+) -> None:
+    old = producer(world, topic)
+    broker, _ = world.coordinator(topic)
+    others = [p for p in range(3) if world.leader_id(topic, p) != broker]
+    for partition in others:
+        old.send(topic, b"no", partition=partition)
+    new = RawProducer(world, topic)
+    with ThreadPoolExecutor(1) as pool:
+        begins = pool.submit(new.init)
+        eventually(20, lambda: world.describe(topic).producer_epoch > old.epoch, "it is fenced")
+        cluster.kill(broker)
+        begins.result(60)
+    assert (new.producer_id, new.epoch > old.epoch + 1) == (old.producer_id, True)
+    new.send(topic, b"yes", partition=others[0])
+    new.commit()
+    complete(world, topic, "CompleteCommit")
+    assert world.committed(topic, others[0]) == [b"yes"]
+    for partition in others[1:]:
+        data = world.fetch(topic, partition, committed=True)
+        assert data.last_stable_offset == data.high_watermark
+    restart(cluster, world, broker, topic)
+
+
+def test_a_time_out_goes_on_under_the_next_coordinator(
+    cluster: LocalCluster, world: RawTransactions, topic: str
+) -> None:
+    one = producer(world, topic, timeout_ms=4_000)
+    one.send(topic, b"left")
+    broker, _ = world.coordinator(topic)
+    cluster.kill(broker)
+    complete(world, topic, "CompleteAbort")
+    assert world.committed(topic) == []
+    assert world.fetch(topic, committed=True).last_stable_offset == 2
+    restart(cluster, world, broker, topic)
+
+
+def test_the_group_coordinator_dies_with_pending_offsets(
+    cluster: LocalCluster, world: RawTransactions, topic: str
+) -> None:
+    one = producer(world, topic)
+    one.commit_offsets(topic, topic, 5)
+    broker, _ = world.coordinator(topic, group_pb2.COORDINATOR_GROUP)
+    cluster.kill(broker)
+    assert position(world, topic, topic) == -1
+    assert position(world, topic, topic, stable=True) == errors.UnstableOffsetCommit.code
+    one.commit_offsets(topic, topic, 6)
+    one.commit()
+    complete(world, topic, "CompleteCommit")
+    assert position(world, topic, topic, stable=True) == 6
+    restart(cluster, world, broker, topic)
+    assert position(world, topic, topic, stable=True) == 6
