@@ -413,9 +413,17 @@ class TransactionCoordinator:
         if request.identity != transaction.owner:
             raise _fenced(transaction, request.identity)
         state = transaction.state
-        if state is _S.ONGOING:
-            return self._end_ongoing(wall_ms, request_id, request, transaction, fresh)
-        if request.version >= 2 and not request.commits and not state.is_prepared:
+        if request.version >= 2 and state.is_prepared:
+            # Of the next transaction, whose first batch may be waiting here, too.
+            decision = Decision()
+            self._wait(
+                request_id,
+                transaction,
+                lambda: self.end(wall_ms, request_id, request, fresh),
+                decision,
+            )
+            return decision
+        if state is _S.ONGOING or (request.version >= 2 and not request.commits):
             return self._end_ongoing(wall_ms, request_id, request, transaction, fresh)
         if request.version < 2 and state is not _S.EMPTY and state.commits == request.commits:
             return Decision(effects=[Reply(request_id, TransactionEnded(transaction.owner))])
