@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import grpc
 import pytest
 
 from pylog import errors
+from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.records.builder import encode_batch
 from pylog.rpc.v1 import group_pb2, transaction_pb2
@@ -201,6 +204,13 @@ def test_bad_requests_have_named_errors(world: RawTransactions, topic: str) -> N
         stranger.commit()
     with pytest.raises(errors.InvalidProducerIdMapping):
         stranger.send(topic, b"a")
+    for stranger.epoch in (-2, 1 << 15):
+        with pytest.raises(errors.InvalidRequest, match="from -1 to 32767"):
+            stranger.commit()
+        with pytest.raises(errors.InvalidRequest, match="from -1 to 32767"):
+            stranger.commit_offsets("g", topic, 1)
+        with pytest.raises(errors.InvalidRequest, match="from -1 to 32767"):
+            stranger.init()
     one = producer(world, topic)
     with pytest.raises(errors.InvalidTxnState):
         one.commit()
@@ -432,3 +442,85 @@ def test_the_group_coordinator_dies_with_pending_offsets(
     assert position(world, topic, topic, stable=True) == 6
     restart(cluster, world, broker, topic)
     assert position(world, topic, topic, stable=True) == 6
+
+
+class Writer:
+    """Writes one value to all partitions in each transaction, and knows what became of it."""
+
+    def __init__(self, world: RawTransactions, topic: str, number: int, seed: int) -> None:
+        self.topic = topic
+        self.producer = RawProducer(world, f"{topic}-{number}", timeout_ms=20_000)
+        self.name = number
+        self.rng = random.Random(f"{seed} {number}")
+        self.committed: set[bytes] = set()
+        self.aborted: set[bytes] = set()
+        self.unknown: set[bytes] = set()
+
+    def run(self, count: int) -> None:
+        self.begin_again()
+        for number in range(count):
+            self.write(b"%d-%d" % (self.name, number))
+
+    def write(self, value: bytes) -> None:
+        commits = self.rng.random() < 0.75
+        ending = False
+        try:
+            for partition in self.rng.sample(range(3), 3):
+                self.producer.send(self.topic, value, partition=partition)
+            ending = True
+            self.producer.end(committed=commits)
+        except (errors.PylogError, grpc.RpcError):
+            (self.unknown if ending and commits else self.aborted).add(value)
+            self.begin_again()
+        else:
+            (self.committed if commits else self.aborted).add(value)
+
+    def all_values(self) -> set[bytes]:
+        return self.committed | self.aborted | self.unknown
+
+    @staticmethod
+    def order(value: bytes | None) -> int:
+        return int((value or b"").partition(b"-")[2])
+
+    def begin_again(self) -> None:
+        """A new instance: whatever was open is aborted first."""
+        self.producer.producer_id, self.producer.epoch = -1, -1
+        self.producer.init()
+        self.producer.sequences.clear()
+
+
+def test_transactions_are_whole_whatever_dies(
+    cluster: LocalCluster, world: RawTransactions, topic: str
+) -> None:
+    """Three writers, while one broker after the other is killed."""
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    writers = [Writer(world, topic, number, seed) for number in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        running = [pool.submit(writer.run, 25) for writer in writers]
+        while not all(each.done() for each in running):
+            broker = rng.choice(cluster.brokers)
+            cluster.kill(broker)
+            SYSTEM_CLOCK.sleep(rng.uniform(0, 2))
+            restart(cluster, world, broker, topic)
+        for each in running:
+            each.result()
+    for writer in writers:
+        transactional_id = writer.producer.transactional_id
+        eventually(
+            40,
+            lambda name=transactional_id: not world.describe(name).partitions,
+            f"{transactional_id} has ended",
+        )
+    seen = [world.committed(topic, partition) for partition in range(3)]
+    for partition in range(3):
+        data = world.fetch(topic, partition, committed=True)
+        assert data.last_stable_offset == data.high_watermark
+        assert len(seen[partition]) == len(set(seen[partition])), f"twice, seed {seed}"
+    assert sum(len(writer.committed) for writer in writers) > 20
+    assert set(seen[0]) == set(seen[1]) == set(seen[2]), f"a torn transaction, seed {seed}"
+    for writer in writers:
+        mine = {value for value in seen[0] if value is not None and value in writer.all_values()}
+        assert writer.committed <= mine <= writer.committed | writer.unknown
+        order = [value for value in seen[0] if value in mine]
+        assert order == sorted(order, key=writer.order)
