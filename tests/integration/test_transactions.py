@@ -14,7 +14,7 @@ from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.records.builder import encode_batch
-from pylog.rpc.v1 import group_pb2, transaction_pb2
+from pylog.rpc.v1 import group_pb2, log_pb2, transaction_pb2
 from tests.fakes.raw_client import RawClient
 from tests.fakes.raw_transactions import RawProducer, RawTransactions, until_it_works
 from tests.fakes.waiting import eventually
@@ -103,6 +103,34 @@ def test_many_transactions_in_a_row(world: RawTransactions, topic: str) -> None:
     complete(world, topic, "CompleteCommit")
     expected = [b"%d" % number for number in range(20) if number % 3]
     assert [world.committed(topic, p) for p in range(2)] == [expected, expected]
+
+
+def test_the_next_transaction_begins_while_the_last_one_is_being_told(
+    world: RawTransactions, topic: str
+) -> None:
+    """Nothing is asked in between: the first batch waits for the markers of the last end."""
+    one = producer(world, topic)
+    server, leader = world.coordinator(topic)[1], world.raw.log(world.leader(topic))
+    for number in range(60):
+        batch = encode_batch(
+            [b"%d" % number], producer_id=one.producer_id, producer_epoch=one.epoch,
+            base_sequence=0, transactional=True,
+        )  # fmt: skip
+        request = log_pb2.ProduceRequest(
+            correlation=1, acks=-1, timeout_ms=10_000, transactional_id=topic,
+            batches=[log_pb2.PartitionBatch(topic=topic, batch=batch)],
+        )  # fmt: skip
+        (ack,) = leader.Produce(request, timeout=30).acks
+        assert ack.error.code == 0, ack.error.message
+        end = transaction_pb2.EndTxnRequest(
+            transactional_id=topic, producer_id=one.producer_id, producer_epoch=one.epoch,
+            committed=True,
+        )  # fmt: skip
+        ended = world.transactions(server).EndTxn(end, timeout=30)
+        assert ended.error.code == 0, ended.error.message
+        one.producer_id, one.epoch = ended.producer_id, ended.producer_epoch
+    complete(world, topic, "CompleteCommit")
+    assert world.committed(topic) == [b"%d" % number for number in range(60)]
 
 
 def test_a_new_instance_fences_the_old_one(world: RawTransactions, topic: str) -> None:
