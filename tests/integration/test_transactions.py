@@ -276,12 +276,16 @@ def test_administrators_look_at_transactions(world: RawTransactions, topic: str)
     ]
     marker = transaction_pb2.TxnMarker(
         producer_id=one.producer_id, producer_epoch=one.epoch, coordinator_epoch=0,
-        partitions=[transaction_pb2.TxnPartition(topic=topic)],
+        partitions=[
+            transaction_pb2.TxnPartition(topic=topic),
+            transaction_pb2.TxnPartition(topic="__transaction_state"),
+        ],
     )  # fmt: skip
     written = world.transactions(leader).WriteTxnMarkers(
         transaction_pb2.WriteTxnMarkersRequest(markers=[marker]), timeout=10
     )
-    assert written.markers[0].partitions[0].error.code == 0
+    (result,) = written.markers
+    assert [each.error.code for each in result.partitions] == [0, errors.InvalidTopic.code]
     data = world.fetch(topic, committed=True)
     assert data.last_stable_offset == 2
     assert world.committed(topic) == []
