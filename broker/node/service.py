@@ -252,18 +252,7 @@ class BrokerService:
             report_failed=self._failures.add,
             on_fault=self._on_fault,
         )
-        self._groups = GroupShards(
-            group_config(self._config), self._engine, self._clock, self._pool, self._image
-        )
-        self._transactions = TransactionShards(
-            transaction_config(self._config), self._engine, self._clock, self._pool, self._image
-        )
-        self._engine.leaderships = Coordinators(
-            {
-                CONSUMER_OFFSETS: self._groups.shell,
-                TRANSACTION_STATE: self._transactions.shell,
-            }
-        )
+        self._make_coordinators()
         self._replication = ReplicationServer(
             manager,
             self._engine.perform,
@@ -305,11 +294,25 @@ class BrokerService:
             on_cluster_stops=self._on_cluster_stops,
         )
         self._parts.engine, self._parts.membership = self._engine, self._membership
-        self._parts.groups = self._groups
+        self._parts.groups, self._parts.transactions = self._groups, self._transactions
         await self._listen(manager)
         settle_memory()
         self._membership.start()
         self._membership.ended.add_done_callback(self._on_membership_ended)
+
+    def _make_coordinators(self) -> None:
+        self._groups = GroupShards(
+            group_config(self._config), self._engine, self._clock, self._pool, self._image
+        )
+        self._transactions = TransactionShards(
+            transaction_config(self._config), self._engine, self._clock, self._pool, self._image
+        )
+        self._engine.leaderships = Coordinators(
+            {
+                CONSUMER_OFFSETS: self._groups.shell,
+                TRANSACTION_STATE: self._transactions.shell,
+            }
+        )
 
     def _on_membership_ended(self, ended: asyncio.Future[errors.PylogError]) -> None:
         if not ended.cancelled():

@@ -16,7 +16,10 @@ from pylog_broker.controller.settings import TRANSACTION_STATE
 from pylog_broker.coordinator.runtime.runtime import CoordinatorRuntime, Sent, partition_for
 from pylog_broker.coordinator.transactions.codec import TransactionCodec
 from pylog_broker.coordinator.transactions.config import TransactionConfig
-from pylog_broker.coordinator.transactions.coordinator import TransactionCoordinator
+from pylog_broker.coordinator.transactions.coordinator import (
+    TransactionCoordinator,
+    TransactionCounts,
+)
 from pylog_broker.coordinator.transactions.messages import AddPartitions, SendMarkers
 from pylog_broker.coordinator.transactions.transaction import Identity
 from pylog_broker.kafka.broker_apis import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS
@@ -59,10 +62,11 @@ class TransactionShards:
         image: Callable[[], MetadataImage],
     ) -> None:
         self._image = image
+        self.counts = TransactionCounts()
         codec = TransactionCodec()
         runtime = CoordinatorRuntime[TransactionCoordinator](
             TRANSACTION_STATE,
-            lambda partition: TransactionCoordinator(config),
+            lambda partition: TransactionCoordinator(config, self.counts),
             codec,
             now_ms=clock.monotonic_ms(),
         )

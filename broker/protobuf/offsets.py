@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pylog import errors
-from pylog.model import LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition
+from pylog.model import LeaderEpoch, Offset, TopicPartition
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.offsets import EpochAnswer, EpochQuery
 from pylog_broker.api.producer_ids import InitProducerId, ProducerIdGiven
-from pylog_broker.coordinator.transactions.transaction import Identity
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.protobuf.failures import error_of
+from pylog_broker.protobuf.transactions import identity_of
 from pylog_broker.replication.messages import DeleteRecords, LowWatermark, OffsetAnswer, OffsetQuery
 
 
@@ -108,7 +108,7 @@ def init_from(request: log_pb2.InitProducerIdRequest) -> InitProducerId:
         request.transactional_id,
         request.delivery_timeout_ms,
         request.transaction_timeout_ms,
-        Identity(ProducerId(producer_id), ProducerEpoch(epoch)),
+        identity_of(producer_id, epoch),
         request.enable_2pc,
         request.keep_prepared_txn,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from pylog.rpc import apis
 from pylog.rpc.v1 import transaction_pb2
@@ -91,19 +92,21 @@ def _admin_apis(api: TransactionApi) -> tuple[AnyBound, ...]:
 def _markers_written(
     outcomes: Sequence[tuple[WriteMarker, Failure | None]],
 ) -> transaction_pb2.WriteTxnMarkersResponse:
-    """One result for each partition, in the order of the request."""
-    return transaction_pb2.WriteTxnMarkersResponse(
-        markers=[
-            transaction_pb2.TxnMarkerResult(
-                producer_id=marker.producer_id,
-                partitions=[
-                    transaction_pb2.TxnPartitionResult(
-                        error=error_of(failure),
-                        topic=marker.topic_partition.topic,
-                        partition=marker.topic_partition.partition,
-                    )
-                ],
+    """A result for each producer's marker, in the order of the request."""
+    results: list[transaction_pb2.TxnMarkerResult] = []
+    for owner, group in groupby(outcomes, key=_owner):
+        partitions = [
+            transaction_pb2.TxnPartitionResult(
+                error=error_of(failure),
+                topic=marker.topic_partition.topic,
+                partition=marker.topic_partition.partition,
             )
-            for marker, failure in outcomes
+            for marker, failure in group
         ]
-    )
+        results.append(transaction_pb2.TxnMarkerResult(producer_id=owner[0], partitions=partitions))
+    return transaction_pb2.WriteTxnMarkersResponse(markers=results)
+
+
+def _owner(outcome: tuple[WriteMarker, Failure | None]) -> tuple[int, int, int]:
+    marker = outcome[0]
+    return marker.producer_id, marker.producer_epoch, marker.coordinator_epoch

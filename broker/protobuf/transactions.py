@@ -28,7 +28,7 @@ from pylog_broker.coordinator.transactions.messages import (
     PartitionsAdded,
     TransactionEnded,
 )
-from pylog_broker.coordinator.transactions.transaction import Identity
+from pylog_broker.coordinator.transactions.transaction import EPOCH_MAX, Identity
 from pylog_broker.metadata.messages import Failure, failure_of
 from pylog_broker.protobuf.failures import error_of
 from pylog_broker.replication.messages import WriteMarker
@@ -37,7 +37,13 @@ NEWEST_VERSION = 2
 
 
 def identity_of(producer_id: int, producer_epoch: int) -> Identity:
-    """The identity of a producer."""
+    """The identity of a producer, -1 where it has none yet. InvalidRequest for numbers that no
+    producer has.
+    """
+    if not -1 <= producer_epoch <= EPOCH_MAX:
+        raise InvalidRequest(f"producer_epoch={producer_epoch}: it must be from -1 to {EPOCH_MAX}")
+    if producer_id < -1:
+        raise InvalidRequest(f"producer_id={producer_id}: it must be -1 or more")
     return Identity(ProducerId(producer_id), ProducerEpoch(producer_epoch))
 
 
@@ -150,8 +156,7 @@ def markers_from(request: transaction_pb2.WriteTxnMarkersRequest) -> list[WriteM
     return [
         WriteMarker(
             partition,
-            ProducerId(marker.producer_id),
-            ProducerEpoch(marker.producer_epoch),
+            *identity_of(marker.producer_id, marker.producer_epoch),
             marker.committed,
             marker.coordinator_epoch,
         )

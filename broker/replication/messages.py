@@ -45,16 +45,18 @@ class TransactionGuard:
 
     __slots__ = ("holds", "leader_epoch", "producer_epoch", "refusal")
 
-    def __init__(
-        self,
-        leader_epoch: LeaderEpoch,
-        producer_epoch: ProducerEpoch,
-        refusal: Failure | None = None,
-    ) -> None:
+    def __init__(self, leader_epoch: LeaderEpoch, producer_epoch: ProducerEpoch) -> None:
         self.leader_epoch = leader_epoch
         self.producer_epoch = producer_epoch
-        self.refusal = refusal
+        self.refusal: Failure | None = None
         self.holds = True
+
+    def on_marker(self, marker_epoch: int, version: int) -> None:
+        """A marker ends what is of an earlier epoch, and under version 1 also of its own."""
+        if self.producer_epoch < marker_epoch or (
+            version < 2 and self.producer_epoch == marker_epoch
+        ):
+            self.holds = False
 
 
 class PartitionBatch(NamedTuple):

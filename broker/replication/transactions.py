@@ -135,7 +135,8 @@ class Transactions:
 
     def batch_of(self, wall_ms: int, marker: WriteMarker) -> PartitionBatch | Failure | None:
         """The control batch that is to be appended; None where the log is beyond it, or why it may
-        not be. Batches that wait for the coordinator lose their right to open this transaction.
+        not be. Batches that wait for the coordinator lose their right to open this transaction;
+        those of the producer's next one keep theirs.
         """
         partition = self._led(marker.topic_partition)
         if isinstance(partition, Failure):
@@ -152,10 +153,7 @@ class Transactions:
         if not wanted:
             return None
         for guard in self._guards.get((marker.topic_partition, marker.producer_id), ()):
-            # From version 2 on the marker has the epoch of the transaction that comes next, whose
-            # first batch may wait already.
-            if marker.version < 2 or guard.producer_epoch < marker.producer_epoch:
-                guard.holds = False
+            guard.on_marker(marker.producer_epoch, marker.version)
         batch = encode_control_batch(
             ControlType.COMMIT if marker.commits else ControlType.ABORT,
             producer_id=marker.producer_id,

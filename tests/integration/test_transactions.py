@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import grpc
 import pytest
 
 from pylog import errors
+from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.records.builder import encode_batch
 from pylog.rpc.v1 import group_pb2, log_pb2, transaction_pb2
@@ -99,6 +103,34 @@ def test_many_transactions_in_a_row(world: RawTransactions, topic: str) -> None:
     complete(world, topic, "CompleteCommit")
     expected = [b"%d" % number for number in range(20) if number % 3]
     assert [world.committed(topic, p) for p in range(2)] == [expected, expected]
+
+
+def test_the_next_transaction_begins_while_the_last_one_is_being_told(
+    world: RawTransactions, topic: str
+) -> None:
+    """Nothing is asked in between: the first batch waits for the markers of the last end."""
+    one = producer(world, topic)
+    server, leader = world.coordinator(topic)[1], world.raw.log(world.leader(topic))
+    for number in range(60):
+        batch = encode_batch(
+            [b"%d" % number], producer_id=one.producer_id, producer_epoch=one.epoch,
+            base_sequence=0, transactional=True,
+        )  # fmt: skip
+        request = log_pb2.ProduceRequest(
+            correlation=1, acks=-1, timeout_ms=10_000, transactional_id=topic,
+            batches=[log_pb2.PartitionBatch(topic=topic, batch=batch)],
+        )  # fmt: skip
+        (ack,) = leader.Produce(request, timeout=30).acks
+        assert ack.error.code == 0, ack.error.message
+        end = transaction_pb2.EndTxnRequest(
+            transactional_id=topic, producer_id=one.producer_id, producer_epoch=one.epoch,
+            committed=True,
+        )  # fmt: skip
+        ended = world.transactions(server).EndTxn(end, timeout=30)
+        assert ended.error.code == 0, ended.error.message
+        one.producer_id, one.epoch = ended.producer_id, ended.producer_epoch
+    complete(world, topic, "CompleteCommit")
+    assert world.committed(topic) == [b"%d" % number for number in range(60)]
 
 
 def test_a_new_instance_fences_the_old_one(world: RawTransactions, topic: str) -> None:
@@ -200,6 +232,13 @@ def test_bad_requests_have_named_errors(world: RawTransactions, topic: str) -> N
         stranger.commit()
     with pytest.raises(errors.InvalidProducerIdMapping):
         stranger.send(topic, b"a")
+    for stranger.epoch in (-2, 1 << 15):
+        with pytest.raises(errors.InvalidRequest, match="from -1 to 32767"):
+            stranger.commit()
+        with pytest.raises(errors.InvalidRequest, match="from -1 to 32767"):
+            stranger.commit_offsets("g", topic, 1)
+        with pytest.raises(errors.InvalidRequest, match="from -1 to 32767"):
+            stranger.init()
     one = producer(world, topic)
     with pytest.raises(errors.InvalidTxnState):
         one.commit()
@@ -237,12 +276,16 @@ def test_administrators_look_at_transactions(world: RawTransactions, topic: str)
     ]
     marker = transaction_pb2.TxnMarker(
         producer_id=one.producer_id, producer_epoch=one.epoch, coordinator_epoch=0,
-        partitions=[transaction_pb2.TxnPartition(topic=topic)],
+        partitions=[
+            transaction_pb2.TxnPartition(topic=topic),
+            transaction_pb2.TxnPartition(topic="__transaction_state"),
+        ],
     )  # fmt: skip
     written = world.transactions(leader).WriteTxnMarkers(
         transaction_pb2.WriteTxnMarkersRequest(markers=[marker]), timeout=10
     )
-    assert written.markers[0].partitions[0].error.code == 0
+    (result,) = written.markers
+    assert [each.error.code for each in result.partitions] == [0, errors.InvalidTopic.code]
     data = world.fetch(topic, committed=True)
     assert data.last_stable_offset == 2
     assert world.committed(topic) == []
@@ -298,7 +341,6 @@ def test_offsets_are_refused_to_a_zombie(world: RawTransactions, topic: str) -> 
     with pytest.raises(errors.IllegalGeneration):
         producer(world, topic).commit_offsets(f"{topic}-none", topic, 6, generation=3)
     assert position(world, topic, topic, stable=True) == -1
-    assert log_pb2.READ_COMMITTED == 1
 
 
 # ---- deaths --------------------------------------------------------------------------------------
@@ -364,3 +406,153 @@ def test_the_leader_dies_in_the_middle(
     assert world.committed(topic) == [b"a", b"b"]
     restart(cluster, world, leader, topic)
     assert world.committed(topic) == [b"a", b"b"]
+
+
+def test_the_coordinator_dies_before_the_first_batch(
+    cluster: LocalCluster, world: RawTransactions, topic: str
+) -> None:
+    one = producer(world, topic)
+    broker, _ = world.coordinator(topic)
+    cluster.kill(broker)
+    one.send(topic, b"a")
+    one.commit()
+    complete(world, topic, "CompleteCommit")
+    assert world.committed(topic) == [b"a"]
+    restart(cluster, world, broker, topic)
+
+
+def test_the_coordinator_dies_while_a_new_instance_waits_for_an_abort(
+    cluster: LocalCluster, world: RawTransactions, topic: str
+) -> None:
+    old = producer(world, topic)
+    broker, _ = world.coordinator(topic)
+    others = [p for p in range(3) if world.leader_id(topic, p) != broker]
+    for partition in others:
+        old.send(topic, b"no", partition=partition)
+    new = RawProducer(world, topic)
+    with ThreadPoolExecutor(1) as pool:
+        begins = pool.submit(new.init)
+        eventually(20, lambda: world.describe(topic).producer_epoch > old.epoch, "it is fenced")
+        cluster.kill(broker)
+        begins.result(60)
+    assert (new.producer_id, new.epoch > old.epoch + 1) == (old.producer_id, True)
+    new.send(topic, b"yes", partition=others[0])
+    new.commit()
+    complete(world, topic, "CompleteCommit")
+    assert world.committed(topic, others[0]) == [b"yes"]
+    for partition in others[1:]:
+        data = world.fetch(topic, partition, committed=True)
+        assert data.last_stable_offset == data.high_watermark
+    restart(cluster, world, broker, topic)
+
+
+def test_a_time_out_goes_on_under_the_next_coordinator(
+    cluster: LocalCluster, world: RawTransactions, topic: str
+) -> None:
+    one = producer(world, topic, timeout_ms=4_000)
+    one.send(topic, b"left")
+    broker, _ = world.coordinator(topic)
+    cluster.kill(broker)
+    complete(world, topic, "CompleteAbort")
+    assert world.committed(topic) == []
+    assert world.fetch(topic, committed=True).last_stable_offset == 2
+    restart(cluster, world, broker, topic)
+
+
+def test_the_group_coordinator_dies_with_pending_offsets(
+    cluster: LocalCluster, world: RawTransactions, topic: str
+) -> None:
+    one = producer(world, topic)
+    one.commit_offsets(topic, topic, 5)
+    broker, _ = world.coordinator(topic, group_pb2.COORDINATOR_GROUP)
+    cluster.kill(broker)
+    assert position(world, topic, topic) == -1
+    assert position(world, topic, topic, stable=True) == errors.UnstableOffsetCommit.code
+    one.commit_offsets(topic, topic, 6)
+    one.commit()
+    complete(world, topic, "CompleteCommit")
+    assert position(world, topic, topic, stable=True) == 6
+    restart(cluster, world, broker, topic)
+    assert position(world, topic, topic, stable=True) == 6
+
+
+class Writer:
+    """Writes one value to all partitions in each transaction, and knows what became of it."""
+
+    def __init__(self, world: RawTransactions, topic: str, number: int, seed: int) -> None:
+        self.topic = topic
+        self.producer = RawProducer(world, f"{topic}-{number}", timeout_ms=20_000)
+        self.name = number
+        self.rng = random.Random(f"{seed} {number}")
+        self.committed: set[bytes] = set()
+        self.aborted: set[bytes] = set()
+        self.unknown: set[bytes] = set()
+
+    def run(self, count: int) -> None:
+        self.begin_again()
+        for number in range(count):
+            self.write(b"%d-%d" % (self.name, number))
+
+    def write(self, value: bytes) -> None:
+        commits = self.rng.random() < 0.75
+        ending = False
+        try:
+            for partition in self.rng.sample(range(3), 3):
+                self.producer.send(self.topic, value, partition=partition)
+            ending = True
+            self.producer.end(committed=commits)
+        except (errors.PylogError, grpc.RpcError):
+            (self.unknown if ending and commits else self.aborted).add(value)
+            self.begin_again()
+        else:
+            (self.committed if commits else self.aborted).add(value)
+
+    def all_values(self) -> set[bytes]:
+        return self.committed | self.aborted | self.unknown
+
+    @staticmethod
+    def order(value: bytes | None) -> int:
+        return int((value or b"").partition(b"-")[2])
+
+    def begin_again(self) -> None:
+        """A new instance: whatever was open is aborted first."""
+        self.producer.producer_id, self.producer.epoch = -1, -1
+        self.producer.init()
+        self.producer.sequences.clear()
+
+
+def test_transactions_are_whole_whatever_dies(
+    cluster: LocalCluster, world: RawTransactions, topic: str
+) -> None:
+    """Three writers, while one broker after the other is killed."""
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    writers = [Writer(world, topic, number, seed) for number in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        running = [pool.submit(writer.run, 25) for writer in writers]
+        while not all(each.done() for each in running):
+            broker = rng.choice(cluster.brokers)
+            cluster.kill(broker)
+            SYSTEM_CLOCK.sleep(rng.uniform(0, 2))
+            restart(cluster, world, broker, topic)
+        for each in running:
+            each.result()
+    for writer in writers:
+        transactional_id = writer.producer.transactional_id
+        eventually(
+            40,
+            lambda name=transactional_id: not world.describe(name).partitions,
+            f"{transactional_id} has ended",
+        )
+    seen = [world.committed(topic, partition) for partition in range(3)]
+    for partition in range(3):
+        data = world.fetch(topic, partition, committed=True)
+        assert data.last_stable_offset == data.high_watermark
+        assert len(seen[partition]) == len(set(seen[partition])), f"twice, seed {seed}"
+    assert sum(len(writer.committed) for writer in writers) > 20
+    assert set(seen[0]) == set(seen[1]) == set(seen[2]), f"a torn transaction, seed {seed}"
+    for writer in writers:
+        mine = {value for value in seen[0] if value is not None and value in writer.all_values()}
+        assert writer.committed <= mine <= writer.committed | writer.unknown
+        order = [value for value in seen[0] if value in mine]
+        assert order == sorted(order, key=writer.order)

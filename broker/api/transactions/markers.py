@@ -62,6 +62,8 @@ class MarkersHandler:
                     f"{marker.topic_partition}: producer {marker.producer_id} is to commit; an "
                     "administrator can only abort"
                 )
+            if marker.producer_id < 0 or marker.producer_epoch < 0:
+                raise InvalidRequest(f"{marker.topic_partition}: name a producer and its epoch")
         return await self.write(markers)
 
     async def _write(self, marker: WriteMarker) -> Failure | None:

@@ -124,13 +124,22 @@ class _Live:
     timed_out: Identity = NO_IDENTITY
 
 
+@dataclass(slots=True)
+class TransactionCounts:
+    """Of all shards of a broker, since it started."""
+
+    timed_out: int = 0
+
+
 class TransactionCoordinator:
     """Invariants: an id is in `_live` only while it is in `transactions`; requests wait only at a
     transaction that is prepared, or that this step has completed.
     """
 
-    def __init__(self, config: TransactionConfig) -> None:
+    def __init__(self, config: TransactionConfig, counts: TransactionCounts | None = None) -> None:
+        """`counts` go on beyond its own life."""
         self._config = config
+        self._counts = counts or TransactionCounts()
         self.transactions: dict[str, Transaction] = {}
         self._live: dict[str, _Live] = {}
 
@@ -404,8 +413,8 @@ class TransactionCoordinator:
         if request.identity != transaction.owner:
             raise _fenced(transaction, request.identity)
         state = transaction.state
-        if state.is_prepared and request.version >= 2:
-            # It is about the next transaction, of which nothing has come here yet.
+        if request.version >= 2 and state.is_prepared:
+            # Of the next transaction, whose first batch may be waiting here, too.
             decision = Decision()
             self._wait(
                 request_id,
@@ -414,9 +423,7 @@ class TransactionCoordinator:
                 decision,
             )
             return decision
-        if state is _S.ONGOING:
-            return self._end_ongoing(wall_ms, request_id, request, transaction, fresh)
-        if request.version >= 2 and not request.commits:
+        if state is _S.ONGOING or (request.version >= 2 and not request.commits):
             return self._end_ongoing(wall_ms, request_id, request, transaction, fresh)
         if request.version < 2 and state is not _S.EMPTY and state.commits == request.commits:
             return Decision(effects=[Reply(request_id, TransactionEnded(transaction.owner))])
@@ -592,6 +599,7 @@ class TransactionCoordinator:
         left_ms = transaction.started_ms + transaction.timeout_ms - wall_ms
         if left_ms > 0:  # the wall clock was set back
             return Decision(effects=[SetTimer(TimeoutTimer(transactional_id), left_ms)])
+        self._counts.timed_out += 1
         self._live_of(transaction).timed_out = transaction.owner
         decision = Decision()
         self._abort(wall_ms, transaction, decision)

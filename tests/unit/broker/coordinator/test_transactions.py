@@ -292,6 +292,29 @@ def test_the_next_transaction_waits_for_the_end_of_the_last_one() -> None:
     assert shard.transaction().partitions == {C}
 
 
+@pytest.mark.parametrize("commits", [True, False])
+def test_the_next_end_waits_behind_the_next_partitions(commits: bool) -> None:
+    shard = TransactionShard()
+    owner = open_transaction(shard)
+    shard.ended(owner)
+    added, ended = shard.add(owner.next, C), shard.end(owner.next, commits=commits)
+    assert not {added, ended} & shard.replies.keys()
+    shard.write_markers()
+    assert shard.replies[added] == PartitionsAdded({C: None})
+    assert shard.replies[ended] == TransactionEnded(owner.next.next)
+    assert shard.write_markers() == [SendMarkers(T, owner.next.next, commits, frozenset({C}), 2)]
+
+
+def test_an_end_that_waits_and_finds_no_transaction() -> None:
+    shard = TransactionShard()
+    owner = open_transaction(shard)
+    shard.ended(owner)
+    commit, abort = shard.end(owner.next), shard.end(owner.next, commits=False)
+    shard.write_markers()
+    assert isinstance(shard.replies[commit], InvalidTxnState)
+    assert shard.replies[abort] == TransactionEnded(owner.next.next)
+
+
 def test_a_transaction_has_so_many_partitions() -> None:
     shard = TransactionShard(TransactionConfig(partitions_max=2))
     owner = open_transaction(shard)

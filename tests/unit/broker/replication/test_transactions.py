@@ -123,6 +123,17 @@ def test_a_marker_between_the_answer_and_the_append(leader: Leader, version: int
         assert late.code == InvalidProducerEpoch.code
 
 
+def test_a_marker_leaves_the_next_transaction_its_right(leader: Leader) -> None:
+    """The batch waits for the coordinator, which waits for this very marker."""
+    first = batch()
+    leader.send(first, leader.transactions.unverified(first))
+    following = batch(epoch=1)
+    asked = leader.transactions.unverified(following)
+    assert leader.mark(1) is None
+    assert leader.send(following, asked).failure is None
+    assert leader.log.producers.has_open(P, 1)
+
+
 def test_another_leader_epoch_takes_the_right(leader: Leader) -> None:
     first = batch()
     asked = leader.transactions.unverified(first)
