@@ -123,6 +123,16 @@ def test_a_marker_between_the_answer_and_the_append(leader: Leader, version: int
         assert late.code == InvalidProducerEpoch.code
 
 
+def test_a_coordinators_batch_may_ask_while_the_transaction_before_is_open(leader: Leader) -> None:
+    """Its producer's coordinator answers behind the marker of that."""
+    first = batch()
+    leader.send(first, leader.transactions.unverified(first))
+    asked = leader.transactions.guarded(T0, P, ProducerEpoch(1))
+    assert leader.mark(1) is None
+    assert leader.transactions.still_holds(asked.guard, T0)
+    leader.transactions.release([asked])
+
+
 def test_a_marker_leaves_the_next_transaction_its_right(leader: Leader) -> None:
     """The batch waits for the coordinator, which waits for this very marker."""
     first = batch()
