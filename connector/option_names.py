@@ -72,7 +72,14 @@ _NOT_OFFERED: Final = {
     "useDeprecatedOffsetFetching": "leave the option out",
     "pylog.group.id": "the checkpoint holds the progress; leave the option out, or give "
     "pylog.commit.group for tools to see it",
-    "pylog.transactional.id": "the sink delivers at least once; leave the option out",
+    **dict.fromkeys(
+        (
+            "pylog.transactional.id",
+            "pylog.transaction.timeout.ms",
+            "pylog.transaction.two.phase.commit.enable",
+        ),
+        "the sink delivers at least once; leave the option out",
+    ),
 }
 
 _BOOTSTRAP_TIMEOUT: Final = replace(
@@ -118,7 +125,9 @@ SINK_CLIENT: Final = ConfigTable(
         if key.name == _BOOTSTRAP_TIMEOUT.name
         else replace(key, default=SINK_DEFAULTS.get(key.name, key.default))
         for key in PRODUCER_SETTINGS
-        if key.type is not object and key.name != "bootstrap.servers"
+        if key.type is not object
+        and key.name != "bootstrap.servers"
+        and not key.name.startswith("transaction")
     ],
     what="sink setting",
 )

@@ -318,7 +318,7 @@ class DuplicateSequenceNumber(PylogError):
     default_message = "the producer's sequence number was already seen"
 
 
-class InvalidProducerEpoch(PylogError):
+class InvalidProducerEpoch(AbortableError):
     code = 47
     default_message = "a newer instance of this producer has taken over"
 
@@ -328,12 +328,12 @@ class InvalidTxnState(AbortableError):
     default_message = "the transaction is not in a state that allows this"
 
 
-class InvalidProducerIdMapping(AbortableError):
+class InvalidProducerIdMapping(FatalError):
     code = 49
     default_message = "the producer id does not belong to this transactional id"
 
 
-class InvalidTransactionTimeout(PylogError):
+class InvalidTransactionTimeout(FatalError):
     code = 50
     default_message = "the transaction time-out is outside the allowed range"
 
@@ -348,7 +348,7 @@ class TransactionCoordinatorFenced(FatalError):
     default_message = "a newer transaction coordinator has taken over"
 
 
-class TransactionalIdAuthorizationFailed(PylogError):
+class TransactionalIdAuthorizationFailed(FatalError):
     code = 53
     default_message = "not authorized for the transactional id"
 
@@ -806,6 +806,10 @@ class CommitFailed(PylogError):
     """The group has gone on without this member: offsets of partitions that may be another
     member's by now were not committed. The next poll joins the group again.
     """
+
+
+class TransactionAborted(PylogError):
+    """The transaction was aborted before the record was stored, or the call was done."""
 
 
 class LogTruncated(PylogError):

@@ -94,6 +94,31 @@ class ConsumerGroupMetadata(NamedTuple):
     instance_id: str | None = None
 
 
+class PreparedTransaction(NamedTuple):
+    """Which transaction a producer has prepared (KIP-939), to be kept with what decides about it:
+    as text it is `producer id:epoch`, and empty where nothing is prepared.
+    """
+
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+    def __str__(self) -> str:
+        if self.producer_epoch == NO_PRODUCER_EPOCH:
+            return ""
+        return f"{self.producer_id}:{self.producer_epoch}"
+
+    @classmethod
+    def of(cls, text: str) -> PreparedTransaction:
+        """Out of such a text; ValueError for another one."""
+        if not text:
+            return cls()
+        producer_id, _, producer_epoch = text.partition(":")
+        numbers = int(producer_id), int(producer_epoch)
+        if min(numbers) < 0:
+            raise ValueError(f"{text!r}: neither a producer id nor an epoch is negative")
+        return cls(*numbers)
+
+
 class OffsetAndTimestamp(NamedTuple):
     """The first record at or after an asked time."""
 

@@ -172,6 +172,14 @@ ROWS: list[tuple[str, list[Panel]]] = [
          {"{{group}}": f"max by (group) (pylog_group_lag_seconds{HERE})"}),
         ("Committed offsets kept", "short",
          {"{{instance}}": f"sum by (instance) (pylog_group_offsets{HERE})"}),
+        ("Transactional ids by state", "short",
+         {"{{state}}": f"sum by (state) (pylog_transactions{HERE})"}),
+        ("Oldest open transaction", "s",
+         {"{{instance}}": f"pylog_transaction_oldest_open_seconds{HERE}"}),
+        ("Decided transactions with partitions to tell", "short",
+         {"{{instance}}": f"pylog_transaction_markers_pending{HERE}"}),
+        ("Transactions that timed out per second", "ops",
+         {"{{instance}}": rate("pylog_transactions_timed_out_total", "instance")}),
         ("Partitions that coordinate", "short", {
             "{{topic}}, {{state}}":
                 f"sum by (topic, state) (pylog_coordinator_partitions{HERE})"}),

@@ -26,6 +26,11 @@ from pylog_broker.api.offsets import (
 from pylog_broker.api.produce import ProduceHandler
 from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.request_memory import RequestMemory
+from pylog_broker.api.transactions.markers import MarkersHandler
+from pylog_broker.api.transactions.offsets import TxnOffsetsHandler
+from pylog_broker.api.transactions.producers import TransactionsHandler
+from pylog_broker.api.transactions.transaction_admin import TransactionAdminHandler
+from pylog_broker.api.transactions.verification import BatchVerification
 from pylog_broker.config import BrokerConfig
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metrics.counters import RequestCounters
@@ -54,11 +59,18 @@ class DataApi:
         memory: RequestMemory,
         answers: AnswerMemory,
         counters: RequestCounters,
+        verification: BatchVerification | None = None,
     ) -> Self:
         """Both handlers over one replica manager, whose effects `perform` takes."""
         return cls(
             ProduceHandler(
-                manager, perform, clock, checks=checks, memory=memory, counters=counters
+                manager,
+                perform,
+                clock,
+                checks=checks,
+                memory=memory,
+                counters=counters,
+                verification=verification,
             ),
             FetchHandler(manager, perform, clock, answers, counters),
             counters,
@@ -101,6 +113,16 @@ class GroupApi:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionApi:
+    """What transactional producers, and whoever looks after transactions, ask."""
+
+    producers: TransactionsHandler
+    offsets: TxnOffsetsHandler
+    markers: MarkersHandler
+    admin: TransactionAdminHandler
+
+
+@dataclass(frozen=True, slots=True)
 class Api:
     """All of it. Handlers live on the broker's loop."""
 
@@ -111,3 +133,4 @@ class Api:
     offset_for_leader_epoch: OffsetForLeaderEpochHandler
     init_producer_id: InitProducerIdHandler
     groups: GroupApi
+    transactions: TransactionApi

@@ -17,9 +17,11 @@ from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX, check_partitions
 from pylog_broker.api.request_log import RequestTimes
 from pylog_broker.api.request_memory import RequestMemory
+from pylog_broker.api.transactions.verification import BatchVerification
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.replication.messages import Effect, PartitionAck, Produce
+from pylog_broker.replication.transactions import Unverified
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager
@@ -86,13 +88,16 @@ class ProduceHandler:
         checks: BatchChecks,
         memory: RequestMemory,
         counters: RequestCounters,
+        verification: BatchVerification | None = None,
     ) -> None:
+        """`verification`: of what opens a transaction; without it nothing may."""
         self._manager = manager
         self._perform = perform
         self._clock = clock
         self._checks = checks
         self.memory = memory
         self._counters = counters
+        self._verification = verification
 
     @property
     def in_flight_bytes(self) -> int:
@@ -110,8 +115,9 @@ class ProduceHandler:
         """Hand a message's requests over; `done` gets the answers, maybe before this returns, and
         `unheard` each refusal that no answer tells. `came`: for the request log.
 
-        Gives a task when their batches must be looked at in the pool first: until it is over
-        nothing that came behind may be handed over. Cancelled, it hands nothing over and answers
+        Gives a task when their batches must be looked at in the pool first, or open a transaction
+        that its coordinator is to be asked about: until it is over nothing
+        that came behind may be handed over. Cancelled, it hands nothing over and answers
         nothing. Raises InvalidRequest for a message that is no use.
         """
         _check_message(requests)
@@ -137,6 +143,7 @@ class ProduceHandler:
                     looked = self._checks.at_once(produce)
                     unchecked = unchecked or looked is None
                     produce = looked or produce
+                unchecked = unchecked or self._opens(produce)
                 taken.append((produce, done_with))
         except BaseException:
             memory.answered(taken_bytes)
@@ -158,9 +165,44 @@ class ProduceHandler:
         for index, (produce, acked) in enumerate(taken):
             if self._checks.needed(produce) and not _is_checked(produce):
                 taken[index] = (await self._checks.in_pool(produce), acked)
-        checked = taken[:]
-        taken.clear()
-        self._hand_over(checked, timed)
+        asked: list[Unverified] = []
+        try:
+            await self._verify_first(taken, asked)
+            checked = taken[:]
+            taken.clear()
+            self._hand_over(checked, timed)
+        finally:
+            if asked and self._verification is not None:
+                self._verification.release(asked)
+
+    def _opens(self, produce: Produce) -> bool:
+        """Whether a batch of the request opens a transaction."""
+        if self._verification is None or not produce.transactional_id:
+            return False
+        unverified = self._verification.unverified(produce)
+        self._verification.release(unverified)
+        return bool(unverified)
+
+    async def _verify_first(self, taken: Taken, asked: list[Unverified]) -> None:
+        """Asks coordinators about what opens a transaction, all of them at once. What was asked
+        about goes into `asked`.
+        """
+        verification = self._verification
+        if verification is None:
+            return
+
+        async def verify(index: int, unverified: Sequence[Unverified]) -> None:
+            produce, acked = taken[index]
+            taken[index] = (await verification.verify(produce, unverified), acked)
+
+        waiting = []
+        for index, (produce, _) in enumerate(taken):
+            unverified = verification.unverified(produce)
+            if unverified:
+                asked += unverified
+                waiting.append(verify(index, unverified))
+        if waiting:
+            await asyncio.gather(*waiting)
 
     def _hand_over(self, taken: Taken, timed: RequestTimes | None) -> None:
         if taken:

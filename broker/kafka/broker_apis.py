@@ -1,8 +1,8 @@
 """What brokers call of each other beside Fetch: a row for each API, and who answers it.
 
 A row names the generated codec and the version that both sides speak. A new API is a schema in
-`schemas/`, its module in the tables of `headers`, a row here, and a handler that `BoundBrokerApi`
-ties to it; `BrokerCalls.call` sends it, and `ReplicationServer` answers it.
+`schemas/`, its module in the tables of `headers` and of `node.software`, a row here, and a handler
+that `BoundBrokerApi` ties to it; `BrokerCalls.call` sends it, and `ReplicationServer` answers it.
 """
 
 from __future__ import annotations

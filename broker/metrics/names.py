@@ -274,6 +274,23 @@ GROUP_NO_DETAIL: Final = Metric(
     "pylog_groups_without_detail", "gauge", "Groups with offsets that are not shown one by one."
 )
 
+TRANSACTIONS: Final = Metric(
+    "pylog_transactions", "gauge", "Transactional ids that this broker coordinates.", ("state",)
+)
+TRANSACTION_AGE: Final = Metric(
+    "pylog_transaction_oldest_open_seconds", "gauge",
+    "How long the oldest one of their open transactions has been open; readers of committed "
+    "records wait for its end.",
+)  # fmt: skip
+TRANSACTION_MARKERS: Final = Metric(
+    "pylog_transaction_markers_pending", "gauge",
+    "Decided transactions of which a partition has not been told yet.",
+)  # fmt: skip
+TRANSACTIONS_TIMED_OUT: Final = Metric(
+    "pylog_transactions_timed_out_total", "counter",
+    "Transactions that were aborted as they were open for longer than their time-out.",
+)  # fmt: skip
+
 # ---- controller and gateway -------------------------------------------------------------------
 
 ACTIVE_CONTROLLER: Final = Metric(

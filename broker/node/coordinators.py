@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 from pylog import errors
 from pylog.clock import Clock
 from pylog.deadline_timer import DeadlineTimer
-from pylog.model import TopicPartition
+from pylog.model import LeaderEpoch, TopicPartition
 from pylog_broker.coordinator.runtime.decision import (
     Codec,
     Coordinator,
@@ -27,6 +27,7 @@ from pylog_broker.coordinator.runtime.runtime import (
     CoordinatorRuntime,
     Defect,
     RuntimeEffect,
+    Sent,
     ShardFailed,
     ShardLoaded,
 )
@@ -94,8 +95,14 @@ class CoordinatorShell(Generic[CoordinatorT]):
         engine: Engine,
         clock: Clock,
         pool: Executor,
+        *,
+        on_sent: Callable[[Sent], None] | None = None,
     ) -> None:
+        """`on_sent`: does what coordinators want done, of which a shard needs to know nothing
+        before it tells.
+        """
         self.runtime = runtime
+        self._on_sent = on_sent
         self._codec = codec
         self._engine = engine
         self._clock = clock
@@ -153,6 +160,20 @@ class CoordinatorShell(Generic[CoordinatorT]):
         if not self._stopped:
             self._perform(self.runtime.tell(self._clock.monotonic_ms(), operation))
 
+    def tell_shard(
+        self, number: int, epoch: LeaderEpoch, operation: Callable[[CoordinatorT, int], Decision]
+    ) -> None:
+        """Likewise the shard of that partition, as long as it decides in that epoch."""
+        if self._stopped:
+            return
+        clock = self._clock
+        now_ms, wall_ms = clock.monotonic_ms(), clock.wall_ms()
+        self._perform(
+            self.runtime.tell_one(
+                now_ms, number, epoch, lambda coordinator: operation(coordinator, wall_ms)
+            )
+        )
+
     def stop(self) -> None:
         """Nothing is decided, read or written any more; requests that wait are refused."""
         self._stopped = True
@@ -197,6 +218,9 @@ class CoordinatorShell(Generic[CoordinatorT]):
                     self._answer(effect)
                 case Append() | ReadLog():
                     self._for_log.append(effect)
+                case Sent():
+                    assert self._on_sent is not None, effect
+                    self._on_sent(effect)
                 case ShardLoaded(name, epoch, since_ms):
                     took_ms = self._clock.monotonic_ms() - since_ms
                     self.load_seconds.observe(took_ms / 1000)
@@ -241,7 +265,7 @@ class CoordinatorShell(Generic[CoordinatorT]):
             effect.topic_partition,
             effect.epoch,
             effect.first_offset,
-            batch_of(effect.records, wall_ms),
+            batch_of(effect, wall_ms),
         )
         manager = self._engine.manager
         token = partial(self._on_appended, effect)

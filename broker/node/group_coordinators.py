@@ -6,21 +6,27 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, Final
 
 from pylog import errors
 from pylog.clock import Clock
-from pylog.model import CONSUMER_OFFSETS
+from pylog.model import CONSUMER_OFFSETS, TopicPartition
 from pylog_broker.api.coordinators import GroupOperation
 from pylog_broker.coordinator.groups.codec import GroupCodec
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.consumer.topics import SubscribedTopic
 from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
 from pylog_broker.coordinator.groups.group import GroupType
+from pylog_broker.coordinator.runtime.decision import TransactionEnd
 from pylog_broker.coordinator.runtime.runtime import CoordinatorRuntime, partition_for
 from pylog_broker.metadata.image import MetadataDelta, MetadataImage, TopicImage
+from pylog_broker.metadata.messages import Failure
 from pylog_broker.node.coordinators import CoordinatorShell
 from pylog_broker.node.engine import Engine
+from pylog_broker.replication.messages import WriteMarker
+
+MARKER_TIMEOUT_MS: Final = 20_000
+"""How long a marker may wait for other replicas; whoever sent it sends it again."""
 
 
 class GroupShards:
@@ -37,6 +43,8 @@ class GroupShards:
         image: Callable[[], MetadataImage],
     ) -> None:
         self._image = image
+        self._clock = clock
+        self._transactions = engine.manager.transactions
         self._topics = GroupTopics(image)
         self.lost: Counter[GroupType] = Counter()
         """Members that were put out, since the broker started."""
@@ -53,11 +61,15 @@ class GroupShards:
         self, group_id: str, operation: GroupOperation, *, timeout_ms: int | None = None
     ) -> Any:
         """See `GroupCoordinators`."""
+        number = self.partition_of(group_id).partition
+        return await self.shell.call(number, operation, timeout_ms=timeout_ms)
+
+    def partition_of(self, group_id: str) -> TopicPartition:
+        """See `GroupCoordinators`."""
         topic = self._image().topics_by_name.get(CONSUMER_OFFSETS)
         if topic is None:
             raise errors.NotCoordinator(f"group {group_id!r}: there is no {CONSUMER_OFFSETS} yet")
-        number = partition_for(group_id, len(topic.partitions))
-        return await self.shell.call(number, operation, timeout_ms=timeout_ms)
+        return TopicPartition(CONSUMER_OFFSETS, partition_for(group_id, len(topic.partitions)))
 
     async def call_all(self, operation: GroupOperation) -> list[Any]:
         """See `GroupCoordinators`."""
@@ -68,6 +80,25 @@ class GroupShards:
             )
         asked = (self.shell.call(number, operation) for number in runtime.coordinators())
         return list(await asyncio.gather(*asked))
+
+    async def write_marker(self, marker: WriteMarker) -> None:
+        """The end of a transaction goes into the log by way of the shard that writes to it. Raises
+        as `call`, and what speaks against the marker.
+        """
+        clock = self._clock
+        checked = self._transactions.batch_of(clock.wall_ms(), marker)
+        if isinstance(checked, Failure):
+            raise errors.from_code(checked.code, checked.message)
+        if checked is None:
+            return
+        end = TransactionEnd(
+            marker.producer_id, marker.producer_epoch, marker.commits, marker.coordinator_epoch
+        )
+        await self.shell.call(
+            marker.topic_partition.partition,
+            lambda shard, number, _wall_ms: shard.end_transaction(number, end),
+            timeout_ms=MARKER_TIMEOUT_MS,
+        )
 
     def on_metadata(self, delta: MetadataDelta) -> None:
         """The image has changed: groups hear of the topics that they read."""

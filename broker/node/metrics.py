@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pylog.clock import SYSTEM_CLOCK
+from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import Offset, TopicPartition
 from pylog_broker.coordinator.groups.group import GroupType
+from pylog_broker.coordinator.transactions.states import TransactionState
 from pylog_broker.metrics import names
 from pylog_broker.metrics.common import add_common, add_connections, add_disks, version
 from pylog_broker.metrics.counters import RequestCounters
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
     from pylog_broker.api.producer_id_quota import ProducerIdQuota
     from pylog_broker.framed.server import StreamServer
     from pylog_broker.net.acceptor import Gate
+    from pylog_broker.node.coordinators import CoordinatorShell
     from pylog_broker.node.engine import Engine
     from pylog_broker.node.group_coordinators import GroupShards
     from pylog_broker.node.membership import Membership
+    from pylog_broker.node.transaction_coordinators import TransactionShards
     from pylog_broker.replication.partition import Partition
     from pylog_broker.storage.manager.log_directories import LogDirectories
 
@@ -58,6 +61,8 @@ class BrokerParts:
     gate: Gate | None = None
     engine: Engine | None = None
     groups: GroupShards | None = None
+    transactions: TransactionShards | None = None
+    clock: Clock = SYSTEM_CLOCK
     data: DataApi | None = None
     streams: StreamServer | None = None
     producer_id_quota: ProducerIdQuota | None = None
@@ -131,12 +136,17 @@ class BrokerMetrics:
             page.add(names.CONTROLLER_EPOCH, membership.image.controller_epoch)
         if parts.engine is not None:
             await self._add_replicas(page, parts.engine)
+        shells = [each.shell for each in (parts.groups, parts.transactions) if each is not None]
+        if shells:
+            _add_coordinators(page, shells)
         if parts.groups is not None:
             await _add_groups(page, parts.groups)
             if parts.engine is not None:
                 shards = parts.groups.shell.runtime.coordinators().values()
                 replicas = parts.engine.manager.partitions()
                 await add_group_lags(page, shards, replicas, SYSTEM_CLOCK.wall_ms())
+        if parts.transactions is not None:
+            await _add_transactions(page, parts.transactions, parts.clock.wall_ms())
         return page.text()
 
     def _add_bytes(self, page: Page) -> None:
@@ -240,15 +250,47 @@ class BrokerMetrics:
         page.add(names.CLEANER_PASSES, sum(each.passes for each in cleaners))
 
 
-async def _add_groups(page: Page, groups: GroupShards) -> None:
-    shell, runtime = groups.shell, groups.shell.runtime
-    topic, shards = runtime.topic, runtime.coordinators()
+def _add_coordinators(page: Page, shells: Iterable[CoordinatorShell[Any]]) -> None:
+    shown = {shell.runtime.topic: shell for shell in shells}
     page.add_all(
         names.COORDINATOR_SHARDS,
-        {(topic, "active"): len(shards), (topic, "loading"): len(runtime.loading)},
+        {
+            (topic, state): count
+            for topic, shell in shown.items()
+            for state, count in (
+                ("active", len(shell.runtime.coordinators())),
+                ("loading", len(shell.runtime.loading)),
+            )
+        },
     )
-    page.add_histograms(names.COORDINATOR_LOAD_SECONDS, {(topic,): shell.load_seconds})
-    page.add_all(names.COORDINATOR_FAILURES, {(topic,): shell.failures})
+    page.add_histograms(
+        names.COORDINATOR_LOAD_SECONDS,
+        {(topic,): shell.load_seconds for topic, shell in shown.items()},
+    )
+    page.add_all(
+        names.COORDINATOR_FAILURES,
+        {(topic,): shell.failures for topic, shell in shown.items()},
+    )
+
+
+async def _add_transactions(page: Page, transactions: TransactionShards, wall_ms: int) -> None:
+    counted: Counter[tuple[str]] = Counter()
+    oldest_ms = wall_ms
+    for shard in transactions.shell.runtime.coordinators().values():
+        for each in shard.transactions.values():
+            counted[(each.state.shown,)] += 1
+            if each.state is TransactionState.ONGOING:
+                oldest_ms = min(oldest_ms, each.started_ms)
+        await asyncio.sleep(0)
+    page.add_all(names.TRANSACTIONS, {key: counted[key] for key in sorted(counted)})
+    page.add(names.TRANSACTION_AGE, (wall_ms - oldest_ms) / 1000)
+    senders = transactions.senders
+    page.add(names.TRANSACTION_MARKERS, 0 if senders is None else len(senders))
+    page.add(names.TRANSACTIONS_TIMED_OUT, transactions.counts.timed_out)
+
+
+async def _add_groups(page: Page, groups: GroupShards) -> None:
+    shards = groups.shell.runtime.coordinators()
     offsets = 0
     counted: Counter[tuple[str, str]] = Counter()
     for shard in shards.values():

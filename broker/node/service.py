@@ -16,10 +16,11 @@ from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import CONSUMER_OFFSETS, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId
 from pylog_broker.api.answer_memory import AnswerMemory
-from pylog_broker.api.api import Api, DataApi, GroupApi
+from pylog_broker.api.api import Api, DataApi, GroupApi, TransactionApi
 from pylog_broker.api.batch_checks import BatchChecks
 from pylog_broker.api.broker_admin import DescribeConfigsHandler, DescribeLogDirsHandler
 from pylog_broker.api.calls import Calls
+from pylog_broker.api.groups.committed_offsets import CommittedOffsetsHandler
 from pylog_broker.api.memory_watch import MemoryWatch
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.offsets import (
@@ -30,8 +31,15 @@ from pylog_broker.api.offsets import (
 from pylog_broker.api.producer_id_quota import ProducerIdQuota
 from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.request_memory import RequestMemory
+from pylog_broker.api.transactions.markers import MarkersHandler
+from pylog_broker.api.transactions.offsets import TxnOffsetsHandler
+from pylog_broker.api.transactions.producers import TransactionsHandler
+from pylog_broker.api.transactions.transaction_admin import TransactionAdminHandler
+from pylog_broker.api.transactions.verification import BatchVerification
 from pylog_broker.config import BROKER_CONFIG, BrokerConfig, without_cluster_wide, without_secrets
+from pylog_broker.controller.settings import TRANSACTION_STATE
 from pylog_broker.coordinator.groups.settings import group_config
+from pylog_broker.coordinator.transactions.settings import transaction_config
 from pylog_broker.framed.server import StreamServer
 from pylog_broker.grpc.knocks import Knocks
 from pylog_broker.grpc.log_service import SERVICE, LogService, add_log_service
@@ -40,6 +48,7 @@ from pylog_broker.grpc.unary import add_unary_service
 from pylog_broker.kafka.calls import BrokerCalls
 from pylog_broker.kafka.client import LeaderConnections
 from pylog_broker.kafka.server import ReplicationServer
+from pylog_broker.kafka.transaction_calls import transaction_apis as broker_transaction_apis
 from pylog_broker.logs import IDENTITY, follow, hide
 from pylog_broker.metadata.image import MetadataDelta, MetadataImage
 from pylog_broker.metadata.messages import (
@@ -79,6 +88,11 @@ from pylog_broker.node.share.share_groups import BrokerShareGroups
 from pylog_broker.node.software import this_software
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
 from pylog_broker.node.streams_topics import StreamsTopics
+from pylog_broker.node.transaction_coordinators import (
+    CoordinatorCalls,
+    MarkerSenders,
+    TransactionShards,
+)
 from pylog_broker.node.upkeep import Upkeep
 from pylog_broker.process.addresses import Address, parse_address
 from pylog_broker.process.gate import gate_of, limits_of
@@ -88,6 +102,7 @@ from pylog_broker.protobuf.admin_apis import broker_admin_apis
 from pylog_broker.protobuf.group_apis import group_apis
 from pylog_broker.protobuf.log_apis import log_apis
 from pylog_broker.protobuf.share_apis import share_apis
+from pylog_broker.protobuf.transaction_apis import transaction_apis
 from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.storage.files import OsFiles
@@ -161,6 +176,7 @@ class BrokerService:
         self._groups: GroupShards
         self._share_groups: BrokerShareGroups
         self._group_settings = GroupSettingsView(self._image, self._config)
+        self._transactions: TransactionShards
         self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
         self._internal_topics = InternalTopics(
@@ -244,13 +260,6 @@ class BrokerService:
             report_failed=self._failures.add,
             on_fault=self._on_fault,
         )
-        self._groups = GroupShards(
-            group_config(self._config, self._group_settings),
-            self._engine,
-            self._clock,
-            self._pool,
-            self._image,
-        )
         self._replication = ReplicationServer(
             manager,
             self._engine.perform,
@@ -273,21 +282,8 @@ class BrokerService:
         self._broker_calls = BrokerCalls(
             name, settings.secret, self._endpoint_of, report=_log.warning
         )
-        self._share_groups = BrokerShareGroups(
-            self._config,
-            self._group_settings,
-            self._engine,
-            self._clock,
-            self._pool,
-            self._broker_calls,
-            self._image,
-            self._internal_topics.ensure,
-            self._broker_id,
-        )
+        self._make_coordinators()
         self._replication.offer(self._share_groups.broker_apis())
-        self._engine.leaderships = Coordinators(
-            {CONSUMER_OFFSETS: self._groups.shell, **self._share_groups.shells}
-        )
         self._epochs = epochs = EpochFile(
             self._files, [manager.directory for manager in self._logs.live]
         )
@@ -307,11 +303,37 @@ class BrokerService:
             on_cluster_stops=self._on_cluster_stops,
         )
         self._parts.engine, self._parts.membership = self._engine, self._membership
-        self._parts.groups = self._groups
+        self._parts.groups, self._parts.transactions = self._groups, self._transactions
+        self._parts.shares = self._share_groups
         await self._listen(manager)
         settle_memory()
         self._membership.start()
         self._membership.ended.add_done_callback(self._on_membership_ended)
+
+    def _make_coordinators(self) -> None:
+        engine, clock, pool = self._engine, self._clock, self._pool
+        groups = group_config(self._config, self._group_settings)
+        self._groups = GroupShards(groups, engine, clock, pool, self._image)
+        transactions = transaction_config(self._config)
+        self._transactions = TransactionShards(transactions, engine, clock, pool, self._image)
+        self._share_groups = BrokerShareGroups(
+            self._config,
+            self._group_settings,
+            engine,
+            clock,
+            pool,
+            self._broker_calls,
+            self._image,
+            self._internal_topics.ensure,
+            self._broker_id,
+        )
+        engine.leaderships = Coordinators(
+            {
+                CONSUMER_OFFSETS: self._groups.shell,
+                TRANSACTION_STATE: self._transactions.shell,
+                **self._share_groups.shells,
+            }
+        )
 
     def _on_membership_ended(self, ended: asyncio.Future[errors.PylogError]) -> None:
         if not ended.cancelled():
@@ -336,6 +358,7 @@ class BrokerService:
                 *log_apis(api),
                 *group_apis(api.groups),
                 *share_apis(self._share_groups.api(self._groups, self._counters)),
+                *transaction_apis(api.transactions),
                 *broker_admin_apis(configs, log_dirs),
             ],
         )
@@ -343,7 +366,7 @@ class BrokerService:
         self._parts.data = api.data
         self._parts.logs = self._logs
         self._server.offer(partial(add_log_service, service, apis), SERVICE)
-        for name in ("Group", "StreamsGroup", "Share", "BrokerAdmin"):
+        for name in ("Group", "StreamsGroup", "Share", "Transaction", "BrokerAdmin"):
             self._server.offer(partial(add_unary_service, apis, name), f"pylog.v1.{name}")
         # Before gRPC: who finds that answering must find this, too.
         await self._listen_for_streams(api.data, apis)
@@ -358,6 +381,15 @@ class BrokerService:
     def _handlers(self, manager: ReplicaManager, gateway: Endpoint) -> Api:
         """What clients may ask."""
         perform, clock, config = self._engine.perform, self._clock, self._config
+        groups = GroupApi.over(
+            self._groups,
+            self._image,
+            self._internal_topics.ensure,
+            self._streams_topics,
+            config,
+            self._share_groups.states,
+        )
+        transactions, verification = self._transaction_parts(manager, groups.offsets)
         data = DataApi.over(
             manager,
             perform,
@@ -368,6 +400,7 @@ class BrokerService:
             memory=RequestMemory(config.queued_max_request_bytes),
             answers=AnswerMemory(config.queued_max_response_bytes),
             counters=self._counters,
+            verification=verification,
         )
         quota = self._parts.producer_id_quota = ProducerIdQuota(lambda: self._logs.config)
 
@@ -377,15 +410,33 @@ class BrokerService:
             ListOffsetsHandler(manager, perform, clock),
             DeleteRecordsHandler(manager, perform, clock),
             OffsetForLeaderEpochHandler(manager, self._image),
-            InitProducerIdHandler(self._producer_ids.take, quota, clock),
-            GroupApi.over(
-                self._groups,
-                self._image,
-                self._internal_topics.ensure,
-                self._streams_topics,
-                config,
-                self._share_groups.states,
+            InitProducerIdHandler(self._producer_ids.take, quota, clock, transactions.producers),
+            groups,
+            transactions,
+        )
+
+    def _transaction_parts(
+        self, manager: ReplicaManager, offsets: CommittedOffsetsHandler
+    ) -> tuple[TransactionApi, BatchVerification]:
+        """What clients and brokers ask of transactions; and markers find their way."""
+        shards, clock, me = self._transactions, self._clock, self._broker_id
+        calls = self._broker_calls
+        producers = TransactionsHandler(
+            shards, self._image, self._producer_ids.take, self._internal_topics.ensure
+        )
+        markers = MarkersHandler(manager, self._engine.perform, clock, self._groups.write_marker)
+        shards.senders = MarkerSenders(me, shards.shell, self._image, calls, markers.write, clock)
+        self._replication.offer(broker_transaction_apis(producers.add, markers.write))
+        coordinator = CoordinatorCalls(me, self._image, calls, producers.add, clock)
+        verifies = self._config.transaction_partition_verification_enable
+        return (
+            TransactionApi(
+                producers,
+                TxnOffsetsHandler(offsets, self._groups, manager, coordinator),
+                markers,
+                TransactionAdminHandler(shards, manager),
             ),
+            BatchVerification(manager, coordinator, verifies_version_1=verifies),
         )
 
     async def _listen_for_streams(self, data: DataApi, apis: UnaryApis) -> None:
@@ -591,6 +642,7 @@ class BrokerService:
         if self._engine_exists():
             self._groups.shell.stop()
             self._share_groups.stop()
+            self._transactions.stop()
             self._engine.stop()
             self._disk_failures.stop()
             if self._engine.connections is not None:

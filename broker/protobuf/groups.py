@@ -324,10 +324,10 @@ def _outcomes(
 
 
 def fetch_from(request: group_pb2.OffsetFetchRequest) -> OffsetFetch:
-    """Whose positions are asked for. There are no transactions yet, so all are stable."""
+    """Whose positions are asked for."""
     caller = Caller(request.member_id, None, request.member_epoch)
     partitions = None if request.all else _named(request.partitions)
-    return OffsetFetch(request.group_id, caller, partitions)
+    return OffsetFetch(request.group_id, caller, partitions, request.require_stable)
 
 
 def _named(partitions: Iterable[group_pb2.PartitionName]) -> tuple[TopicPartition, ...]:
@@ -342,10 +342,14 @@ def fetched(answer: OffsetsFetched) -> group_pb2.OffsetFetchResponse:
 
 
 def _position(
-    partition: TopicPartition, found: CommittedOffset | None
+    partition: TopicPartition, found: CommittedOffset | PylogError | None
 ) -> group_pb2.CommittedOffset:
-    position = found or CommittedOffset(NO_OFFSET)
+    fault = found if isinstance(found, PylogError) else None
+    position = CommittedOffset(NO_OFFSET)
+    if found is not None and not isinstance(found, PylogError):
+        position = found
     return group_pb2.CommittedOffset(
+        error=_error(fault),
         topic=partition.topic,
         partition=partition.partition,
         offset=position.offset,

@@ -11,6 +11,7 @@ from pylog_broker.api.offsets import EpochAnswer, EpochQuery
 from pylog_broker.api.producer_ids import InitProducerId, ProducerIdGiven
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.protobuf.failures import error_of
+from pylog_broker.protobuf.transactions import identity_of
 from pylog_broker.replication.messages import DeleteRecords, LowWatermark, OffsetAnswer, OffsetQuery
 
 
@@ -101,13 +102,26 @@ def epochs_ended(answers: Iterable[EpochAnswer]) -> log_pb2.OffsetForLeaderEpoch
 
 def init_from(request: log_pb2.InitProducerIdRequest) -> InitProducerId:
     """An init-producer-id request as a value."""
-    return InitProducerId(request.transactional_id, request.delivery_timeout_ms)
+    if not request.transactional_id:
+        return InitProducerId("", request.delivery_timeout_ms)
+    producer_id, epoch = request.producer_id, request.producer_epoch
+    return InitProducerId(
+        request.transactional_id,
+        request.delivery_timeout_ms,
+        request.transaction_timeout_ms,
+        identity_of(producer_id, epoch),
+        request.enable_2pc,
+        request.keep_prepared_txn,
+    )
 
 
 def id_given(answer: ProducerIdGiven) -> log_pb2.InitProducerIdResponse:
     """Its answer."""
     return log_pb2.InitProducerIdResponse(
-        producer_id=answer.producer_id, producer_epoch=answer.producer_epoch
+        producer_id=answer.producer_id,
+        producer_epoch=answer.producer_epoch,
+        ongoing_txn_producer_id=answer.ongoing.producer_id,
+        ongoing_txn_producer_epoch=answer.ongoing.epoch,
     )
 
 
@@ -119,4 +133,6 @@ def no_id(fault: errors.PylogError) -> log_pb2.InitProducerIdResponse:
         producer_id=-1,
         producer_epoch=-1,
         throttle_time_ms=wait_ms,
+        ongoing_txn_producer_id=-1,
+        ongoing_txn_producer_epoch=-1,
     )

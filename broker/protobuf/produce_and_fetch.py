@@ -37,6 +37,15 @@ def produce_from(request: Request) -> Produce:
     for topic, topic_id, partition, batch in request.items:
         name = _topic_partition(topic, partition)
         batches.append(PartitionBatch(name, TopicId(topic_id) if topic_id else None, batch))
+    if request.transactional_id:
+        version = request.transaction_version or 2
+        return Produce(
+            request.acks,
+            request.timeout_ms,
+            tuple(batches),
+            transactional_id=request.transactional_id,
+            transaction_version=version,
+        )
     return Produce(request.acks, request.timeout_ms, tuple(batches))
 
 

@@ -14,6 +14,7 @@ The parts share `HostedPartitions` and `WaitingRoom`:
     sessions         what followers asked last             replicas   who leads, who follows
     leaderships      what coordinators are told            syncs      what waits for the own disk
     internal_logs    what coordinators read and write
+    transactions     what opens and ends transactions
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ from pylog_broker.replication.replica_fetches import ReplicaFetches
 from pylog_broker.replication.replicas import Replicas
 from pylog_broker.replication.settings import ReplicationSettings
 from pylog_broker.replication.syncs import Syncs
+from pylog_broker.replication.transactions import Transactions
 from pylog_broker.replication.waiting import WaitingRoom
 from pylog_broker.storage.errors import DamagedBatch
 from pylog_broker.storage.log.log import Log
@@ -114,6 +116,8 @@ class ReplicaManager:
         self._produces = self.produce_path(
             hosted, room, self._lead, self._storage_failed, self._syncs
         )
+        self.transactions = Transactions(hosted)
+        """What may open a transaction, and what ends it; it appends nothing itself."""
         self._fetches = Fetches(hosted, room, self._storage_failed, self._damaged)
         self._offsets = OffsetLookUps(hosted, room, self._storage_failed)
         self._internal_logs = InternalLogs(

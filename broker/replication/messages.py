@@ -21,6 +21,8 @@ from pylog.model import (
     LeaderEpoch,
     Offset,
     PartitionEpoch,
+    ProducerEpoch,
+    ProducerId,
     TopicId,
     TopicPartition,
 )
@@ -35,6 +37,28 @@ from pylog_broker.storage.segments.flush_task import FlushTask
 # ---- produce ----------------------------------------------------------------------------------
 
 
+class TransactionGuard:
+    """The right of a batch to open a transaction, given under a leader epoch and for an epoch of
+    the producer. `refusal`: why the coordinator does not give it; `holds`: no marker has taken it
+    since.
+    """
+
+    __slots__ = ("holds", "leader_epoch", "producer_epoch", "refusal")
+
+    def __init__(self, leader_epoch: LeaderEpoch, producer_epoch: ProducerEpoch) -> None:
+        self.leader_epoch = leader_epoch
+        self.producer_epoch = producer_epoch
+        self.refusal: Failure | None = None
+        self.holds = True
+
+    def on_marker(self, marker_epoch: int, version: int) -> None:
+        """A marker ends what is of an earlier epoch, and under version 1 also of its own."""
+        if self.producer_epoch < marker_epoch or (
+            version < 2 and self.producer_epoch == marker_epoch
+        ):
+            self.holds = False
+
+
 class PartitionBatch(NamedTuple):
     """One record batch (Kafka's v2 format, bytes as the client sent them) for one partition."""
 
@@ -44,6 +68,8 @@ class PartitionBatch(NamedTuple):
     # what the edge heard of the records where it had them checked (in the pool, for a compressed
     # batch), with the batch in the topic's codec where that is another
     checked: RecordsSummary | Recompressed | PylogError | None = None
+    # of a batch of which the coordinator of its transaction was asked
+    guard: TransactionGuard | None = None
 
 
 class Produce(NamedTuple):
@@ -54,6 +80,31 @@ class Produce(NamedTuple):
     batches: tuple[PartitionBatch, ...]
     # a coordinator's own write: control batches and internal topics are allowed
     internal: bool = False
+    # of the producer, where batches are of a transaction, and the version that it speaks
+    transactional_id: str = ""
+    transaction_version: int = 2
+
+
+class WriteMarker(NamedTuple):
+    """The end of a producer's transaction, to be written to a partition."""
+
+    topic_partition: TopicPartition
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    commits: bool
+    coordinator_epoch: int
+    version: int = 1
+
+
+class ProducerState(NamedTuple):
+    """What a partition's leader knows of a producer; -1 where there is nothing."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    last_sequence: int
+    timestamp_ms: int
+    coordinator_epoch: int
+    transaction_start: int
 
 
 class PartitionAck(NamedTuple):

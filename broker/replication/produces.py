@@ -37,6 +37,7 @@ from pylog_broker.replication.messages import (
 )
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.syncs import Syncs
+from pylog_broker.replication.transactions import guard_fault
 from pylog_broker.replication.waiting import WaitingOperation, WaitingRoom
 from pylog_broker.storage.errors import DiskFull
 from pylog_broker.storage.log.validator import CLIENT, INTERNAL, Origin
@@ -261,6 +262,8 @@ class Produces:
             topic = partition.topic_partition[0]
             if is_internal(topic):
                 fault = _not_for_clients(topic)
+        if fault is None and item.guard is not None:
+            fault = guard_fault(item.guard, item.topic_partition, partition.leader_epoch)
         if fault is None and request.acks == -1:
             fault = too_few(partition)
         if fault is not None or leading is None:
@@ -273,7 +276,7 @@ class Produces:
                 leader_epoch=partition.leader_epoch,
                 wall_ms=wall_ms,
                 origin=CLIENT
-                if item.checked is None and not request.internal
+                if item.checked is None and item.guard is None and not request.internal
                 else _origin(item, request),
             )
         except PylogError as error:
@@ -338,7 +341,7 @@ def _not_for_clients(topic: str) -> Failure:
 def _origin(item: PartitionBatch, request: Produce) -> Origin:
     if request.internal:
         return INTERNAL
-    return CLIENT if item.checked is None else Origin(checked=item.checked)
+    return Origin(transaction_verified=item.guard is not None, checked=item.checked)
 
 
 def too_few(partition: Partition) -> Failure | None:

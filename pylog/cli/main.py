@@ -34,6 +34,10 @@ COMMANDS: Final = {
     "produce": ("pylog.cli.produce:produce", "Send lines of a file or of standard input."),
     "top": ("pylog.cli.top:top", "Watch topics, groups and their lag."),
     "topics": ("pylog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
+    "transactions": (
+        "pylog.cli.transactions:transactions",
+        "Look at transactions, and abort them.",
+    ),
 }
 """Name -> where it is, and a line for `pylog --help`, which imports none of them."""
 
@@ -41,7 +45,6 @@ NOT_OFFERED: Final[Mapping[str, str]] = {
     "acls": "authorization is not offered yet",
     "quotas": "quotas are not offered yet",
     "reassign": "moving replicas is not offered yet; place them when a topic is created",
-    "transactions": "transactions are not offered yet",
 }
 """Commands to come: they say so, and nothing else lists them."""
 

@@ -13,38 +13,13 @@ from pylog import errors
 
 ClassT = TypeVar("ClassT")
 
-_TRANSACTIONS: Final = (
-    "transactions are not offered yet; the idempotent producer stores each record once per session"
-)
 _GROUPS: Final = "consumer groups are not offered yet; give the consumer topics, or assign() it"
 _SECURITY: Final = "authorization and quotas are not offered yet"
 _REASSIGNMENT: Final = "moving replicas is not offered yet; place them with NewTopic"
 
-PRODUCER_NOT_OFFERED: Final[Mapping[str, str]] = dict.fromkeys(
-    (
-        "init_transactions",
-        "begin_transaction",
-        "send_offsets_to_transaction",
-        "commit_transaction",
-        "abort_transaction",
-        "transaction",
-    ),
-    _TRANSACTIONS,
-)
-
 ADMIN_NOT_OFFERED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         ("alter_partition_reassignments", "list_partition_reassignments"), _REASSIGNMENT
-    ),
-    **dict.fromkeys(
-        (
-            "list_transactions",
-            "describe_transactions",
-            "describe_producers",
-            "abort_transaction",
-            "fence_producers",
-        ),
-        _TRANSACTIONS,
     ),
     **dict.fromkeys(
         (

@@ -204,6 +204,29 @@ PRODUCER_SETTINGS: Final = ConfigTable(
             high=INT_MAX,
         ),
         ConfigKey(
+            "transactional.id",
+            str,
+            None,
+            "The name of a producer of transactions: a newer one under the same name fences this "
+            "one, and ends what it left open. One for each instance that runs at a time.",
+        ),
+        ConfigKey(
+            "transaction.timeout.ms",
+            int,
+            60_000,
+            "A transaction that is open for longer is aborted by its coordinator. At most the "
+            "brokers' transaction.max.timeout.ms.",
+            low=1,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "transaction.two.phase.commit.enable",
+            bool,
+            False,
+            "Whether transactions can be prepared for somebody else's decision (KIP-939): they do "
+            "not time out.",
+        ),
+        ConfigKey(
             "retries",
             int,
             INT_MAX,

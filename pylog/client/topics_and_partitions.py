@@ -85,3 +85,22 @@ def is_single(partitions: tuple[Partitions, ...]) -> bool:
         return False
     given = partitions[0]
     return isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)
+
+
+def offsets_of(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What a user gives to commit: by partition an offset, or an OffsetAndMetadata."""
+    shape = "{TopicPartition(topic, number): the next offset to read}"
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for key, value in mapping(given, "offsets", shape).items():
+        tp = one_partition(key)
+        committed = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+        number = whole_or_none(committed.offset, 0)
+        if number is None:
+            raise errors.OffsetOutOfRange(
+                f"{tp}: offset {shown(committed.offset)} cannot be committed; give a whole number "
+                f"from 0 on, that of the next record to read"
+            )
+        if not isinstance(committed.metadata, str):
+            raise errors.InvalidRequest(f"{tp}: metadata={shown(committed.metadata)}: give a text")
+        found[tp] = committed._replace(offset=number)
+    return found

@@ -116,7 +116,8 @@ def _check_fields(header: BatchHeader, allow_control: bool) -> None:
             raise InvalidRecord("clients may not write control batches")
         return
     if producer_id >= 0:
-        if sequence < 0 or epoch < 0:
+        # A coordinator's batch of a transaction has no sequence.
+        if epoch < 0 or (sequence < 0 and not allow_control):
             raise InvalidRecord(
                 f"producer id {producer_id} with epoch {epoch} and "
                 f"sequence {sequence}; both must be 0 or more"

@@ -1,6 +1,7 @@
 """A cluster in this process: real gRPC servers and framed ports on loopback over a log in memory.
 
-For the clients' tests: it speaks `log.proto`, `admin.proto` and `group.proto`, checks sequences as
+For the clients' tests: it speaks `log.proto`, `admin.proto`, `group.proto` and
+`transaction.proto`, checks sequences as
 a broker does, and can be told to refuse, to lose answers, to move leaders and to stop servers. No
 replication, no disk, no security.
 """
@@ -29,12 +30,14 @@ from pylog.rpc.v1 import (
     log_pb2_grpc,
     share_pb2_grpc,
     streams_group_pb2_grpc,
+    transaction_pb2_grpc,
 )
 from tests.fakes.fake_admin import FakeAdmin
 from tests.fakes.fake_groups import FakeGroups, FakeStreamsGroups, GroupWorld
 from tests.fakes.fake_shares import FakeShares
 from tests.fakes.fake_streams import FakeStreamPort
 from tests.fakes.fake_topics import FakePartition, FakeTopic
+from tests.fakes.fake_transactions import FakeTransactions, TransactionalIds
 
 STANDING_LOOK_S = 0.02
 """How often a fetch that stands looks whether its client asks something else."""
@@ -88,6 +91,9 @@ class FakeCluster:
         self.groups = GroupWorld(self)
         self.share_starts: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
         """(start offset, lag) of share groups."""
+        self.transactions = TransactionalIds(
+            self.topics, lambda name: self.groups.broker_of(f"txn:{name}")
+        )
         self._next_topic = 1
         self._servers: dict[int, grpc.Server] = {}
         self._ports: dict[int, int] = {}
@@ -122,7 +128,15 @@ class FakeCluster:
         streams_group_pb2_grpc.add_StreamsGroupServicer_to_server(streams, server)  # type: ignore[no-untyped-call]
         shares = FakeShares(self.groups, broker, self.share_starts)
         share_pb2_grpc.add_ShareServicer_to_server(shares, server)  # type: ignore[no-untyped-call]
-        services = {"Log": service, "Group": groups, "StreamsGroup": streams, "Share": shares}
+        transactions = FakeTransactions(self.transactions, self.groups, broker)
+        transaction_pb2_grpc.add_TransactionServicer_to_server(transactions, server)  # type: ignore[no-untyped-call]
+        services = {
+            "Log": service,
+            "Group": groups,
+            "StreamsGroup": streams,
+            "Share": shares,
+            "Transaction": transactions,
+        }
         self._ports[broker] = server.add_insecure_port(f"127.0.0.1:{self._ports.get(broker, 0)}")
         server.start()
         self._servers[broker] = server
@@ -316,6 +330,10 @@ class _Service(log_pb2_grpc.LogServicer):
                     ack.error.CopyFrom(partition)
                 elif batch.topic_id != cluster.topics[batch.topic].topic_id:
                     ack.error.code = errors.UnknownTopicId.code
+                elif request.transactional_id and (
+                    code := cluster.transactions.enter(request.transactional_id, batch)
+                ):
+                    ack.error.code = code
                 else:
                     ack.error.code, ack.base_offset = partition.append(batch.batch)
                     lost = str(fault) if isinstance(fault, str) else lost
@@ -488,9 +506,11 @@ class _Service(log_pb2_grpc.LogServicer):
         return response
 
     def InitProducerId(
-        self, _request: log_pb2.InitProducerIdRequest, _context: Any
+        self, request: log_pb2.InitProducerIdRequest, _context: Any
     ) -> log_pb2.InitProducerIdResponse:
         with self._cluster.changed:
+            if request.transactional_id:
+                return self._cluster.transactions.init(self._broker, request)
             self._cluster.producer_ids += 1
             return log_pb2.InitProducerIdResponse(producer_id=self._cluster.producer_ids)
 

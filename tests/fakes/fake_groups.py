@@ -232,7 +232,7 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
             told = response.coordinators.add(key=key, broker_id=-1)
             told.error.code = faults.popleft() if faults else 0
             if not told.error.code:
-                told.broker_id = self._world.broker_of(key)
+                told.broker_id = self._world.broker_of(_place(request.type, key))
         return response
 
     def ConsumerGroupHeartbeat(
@@ -390,6 +390,11 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
             if not refused(told.error, answer):
                 refused(told.error, answer.groups[group])
         return response
+
+
+def _place(kind: Any, key: str) -> str:
+    """What `coordinators` calls it: transactional ids are no groups."""
+    return f"txn:{key}" if kind == group_pb2.COORDINATOR_TRANSACTION else key
 
 
 def refused(error: common_pb2.Error, answer: Any) -> bool:

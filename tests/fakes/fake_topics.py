@@ -17,7 +17,8 @@ class FakePartition:
     batches: list[tuple[BatchHeader, bytes]] = field(default_factory=list)
     log_start: int = 0
     end: int = 0
-    producers: dict[int, deque[tuple[int, int, int]]] = field(default_factory=dict)
+    producers: dict[tuple[int, int], deque[tuple[int, int, int]]] = field(default_factory=dict)
+    """By id and epoch the last batches: sequence, records, offset."""
     epoch_ends: dict[int, int] = field(default_factory=dict)
     """Leader epochs that ended, and where."""
     committed: int | None = None
@@ -41,7 +42,8 @@ class FakePartition:
         if not crc_matches(batch, 0, header):
             return errors.CorruptMessage.code, -1
         if header.producer_id >= 0 and not header.is_control:
-            recent = self.producers.setdefault(header.producer_id, deque(maxlen=5))
+            producer = header.producer_id, header.producer_epoch
+            recent = self.producers.setdefault(producer, deque(maxlen=5))
             for sequence, count, offset in recent:
                 if (sequence, count) == (header.base_sequence, header.record_count):
                     return 0, offset

@@ -14,7 +14,14 @@ from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.consumer.topics import SubscribedTopic
 from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
 from pylog_broker.coordinator.groups.group import GroupType
-from pylog_broker.coordinator.runtime.decision import Decision, Reply, RequestId
+from pylog_broker.coordinator.runtime.decision import (
+    Decision,
+    Producer,
+    Record,
+    Reply,
+    RequestId,
+    TransactionEnd,
+)
 from pylog_broker.coordinator.runtime.runtime import (
     CoordinatorRuntime,
     Defect,
@@ -46,6 +53,8 @@ class GroupShard:
         self.topics = ShardTopics()
         self.lost: Counter[GroupType] = Counter()
         self.log: list[tuple[bytes, bytes | None]] = []
+        self.apart: dict[int, tuple[Producer | None, TransactionEnd | None]] = {}
+        """By offset: in whose transaction a record was written, or the marker that it is."""
         self.replies: dict[RequestId, Any] = {}
         self.now_ms = 0
         self.commits = True
@@ -118,8 +127,11 @@ class GroupShard:
     def _perform(self, effects: list[RuntimeEffect]) -> None:
         for effect in effects:
             match effect:
-                case Append(_, _, first_offset, records):
+                case Append(_, _, first_offset, records, producer, end):
                     assert first_offset == len(self.log)
+                    for offset in range(first_offset, first_offset + len(records)):
+                        if producer is not None or end is not None:
+                            self.apart[offset] = producer, end
                     self.log.extend(records)
                     if self.commits:
                         self.commit()
@@ -135,9 +147,15 @@ class GroupShard:
 
     def _read(self, epoch: LeaderEpoch, offset: Offset) -> list[RuntimeEffect]:
         records = []
-        for key, value in self.log[offset:]:
+        for at, (key, value) in enumerate(self.log[offset:], offset):
+            producer, end = self.apart.get(at, (None, None))
+            if end is not None:
+                records.append(Record(end, None))
+                continue
             record = self._codec.decode(key, value)
             assert record is not None
+            if producer is not None:
+                record = record._replace(producer_id=producer.producer_id)
             records.append(record)
         appends = (AppendRecords(offset, tuple(records)),) if records else ()
         end = Offset(len(self.log))

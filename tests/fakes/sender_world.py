@@ -26,6 +26,7 @@ from pylog.client.sending.send_events import (
 )
 from pylog.client.sending.send_settings import SenderSettings
 from pylog.client.sending.sender import Sender
+from pylog.client.sending.transactions import Transactions
 from pylog.model import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
@@ -59,6 +60,7 @@ class World:
         producer_id: int | None = 7,
         linger_ms: int = 0,
         batch_max_size: int = 1_000,
+        transactions: Transactions | None = None,
     ) -> None:
         self.now_ms = 1_000
         self.metadata = ClusterMetadata()
@@ -72,10 +74,15 @@ class World:
         )
         self.accumulator.topic("t", 3)
         self.sender = Sender(
-            settings or SenderSettings(), self.accumulator, self.metadata, lambda: 0.5, halves
+            settings or SenderSettings(),
+            self.accumulator,
+            self.metadata,
+            lambda: 0.5,
+            halves,
+            transactions,
         )
         self.alone = SendAlone(self.sender.dispatcher)
-        if producer_id is not None:
+        if producer_id is not None and transactions is None:
             assert self.poll() == ([RequestProducerId()] if self.idempotent else [])
             if self.idempotent:
                 assert self.sender.on_producer_id(self.now_ms, producer_id, 0) == []

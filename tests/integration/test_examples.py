@@ -1,4 +1,4 @@
-"""The examples of groups do what they say, also when a worker is killed in the middle."""
+"""The examples do what they say, also when a worker is killed in the middle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pylog import AdminClient, LocalCluster, NewTopic, Producer
+from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer
 
 pytestmark = pytest.mark.integration
 
@@ -124,6 +124,34 @@ def test_a_queue_of_jobs_tries_again_what_fails(cluster: LocalCluster) -> None:
     assert sum("released after" in line for line in failed) >= 1
     with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
         assert {lag.lag for lag in admin.group_lag("jobs")["jobs"].values()} == {0}
+
+
+def test_each_record_is_transformed_exactly_once(cluster: LocalCluster) -> None:
+    cents = [(b"%d" % (n % 13), b"%d" % n) for n in range(COUNT)]
+    fill(cluster, "cents", iter(cents))
+    with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("euros", PARTITIONS, 1)])
+    name, arguments = "consume_transform_produce.py", ("--source", "cents", "--target", "euros")
+    workers = [started(name, cluster, *arguments, "--id", f"worker-{n}") for n in range(2)]
+    killed = workers[0]
+    assert killed.stdout is not None
+    for line in killed.stdout:
+        if line.startswith("transformed"):
+            killed.kill()
+            break
+    workers.append(started(name, cluster, *arguments, "--id", "worker-0"))  # its successor
+    told = [worker.communicate(timeout=60) for worker in workers]
+    assert [worker.returncode for worker in workers[1:]] == [0, 0], told
+    with Consumer(
+        "euros",
+        bootstrap_servers=cluster.bootstrap_servers,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    ) as consumer:
+        euros: list[bytes] = []
+        while records := consumer.poll(2):
+            euros += [record.value for record in records]
+    assert sorted(euros) == sorted(b"%d.%02d" % divmod(n, 100) for n in range(COUNT))
 
 
 def _stored(connection: sqlite3.Connection) -> int:

@@ -134,14 +134,14 @@ def test_the_cluster_service_wants_the_secret(cluster: LocalCluster) -> None:
             assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
-def test_producer_ids_differ_and_transactions_are_refused_by_name(raw: RawClient) -> None:
+def test_producer_ids_differ_and_transactional_ones_are_their_coordinators(raw: RawClient) -> None:
     stub = raw.log(raw.servers[1])
     request = log_pb2.InitProducerIdRequest(producer_id=-1, producer_epoch=-1)
     ids = [stub.InitProducerId(request, timeout=10).producer_id for _ in range(20)]
     assert len(set(ids)) == 20
     refused = stub.InitProducerId(log_pb2.InitProducerIdRequest(transactional_id="x"), timeout=10)
-    assert refused.error.code == errors.UnsupportedVersion.code
-    assert "transactions" in refused.error.message
+    assert refused.error.code == errors.NotCoordinator.code
+    assert "__transaction_state" in refused.error.message
 
 
 def test_offsets_by_time_epoch_and_deletion(raw: RawClient) -> None:

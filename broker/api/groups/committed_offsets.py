@@ -16,6 +16,7 @@ from pylog_broker.api.context import RequestContext
 from pylog_broker.api.coordinators import GroupCoordinators, GroupOperation
 from pylog_broker.api.groups.names import check_group_id, check_names
 from pylog_broker.api.limits import check_partitions
+from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
 from pylog_broker.coordinator.groups.group import Caller
 from pylog_broker.coordinator.groups.messages import (
     CommittedOffset,
@@ -26,7 +27,11 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetsDeleted,
     OffsetsFetched,
 )
+from pylog_broker.coordinator.runtime.decision import Decision, RequestId
 from pylog_broker.metadata.image import MetadataImage
+
+Commit = Callable[[GroupCoordinator, RequestId, int, OffsetCommit], Decision]
+"""Decides a commit on a shard, at that time of day (ms)."""
 
 
 class CommitOffsets(NamedTuple):
@@ -58,6 +63,12 @@ class CommittedOffsetsHandler:
 
         Raises InvalidGroupId, InvalidRequest, and what `GroupCoordinator.commit_offsets` raises.
         """
+        return await self.commit_by(_context, request, _plain)
+
+    async def commit_by(
+        self, _context: RequestContext, request: CommitOffsets, decide: Commit
+    ) -> OffsetsCommitted:
+        """The same, as `decide` has it."""
         wanted = request.commit
         check_group_id(wanted.group_id)
         _check_caller(wanted.caller)
@@ -74,7 +85,7 @@ class CommittedOffsetsHandler:
         most_ms = self._commit_timeout_ms
         given: OffsetsCommitted = await self._coordinators.call(
             asked.group_id,
-            lambda shard, number, wall_ms: shard.commit_offsets(wall_ms, number, asked),
+            lambda shard, number, wall_ms: decide(shard, number, wall_ms, asked),
             timeout_ms=min(request.timeout_ms, most_ms) if request.timeout_ms > 0 else most_ms,
         )
         return OffsetsCommitted(faults | given.partitions)
@@ -134,6 +145,12 @@ class CommittedOffsetsHandler:
     async def _call(self, group_id: str, operation: GroupOperation) -> Any:
         timeout_ms = self._commit_timeout_ms
         return await self._coordinators.call(group_id, operation, timeout_ms=timeout_ms)
+
+
+def _plain(
+    shard: GroupCoordinator, number: RequestId, wall_ms: int, asked: OffsetCommit
+) -> Decision:
+    return shard.commit_offsets(wall_ms, number, asked)
 
 
 def _check_caller(caller: Caller) -> None:

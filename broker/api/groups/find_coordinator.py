@@ -1,4 +1,4 @@
-"""FindCoordinator: which broker coordinates a group."""
+"""FindCoordinator: which broker coordinates a group, or a transactional id."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from pylog.errors import CoordinatorNotAvailable, NotOffered, PylogError
+from pylog.errors import CoordinatorNotAvailable, PylogError
 from pylog.model import CONSUMER_OFFSETS, BrokerId
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.groups.names import check_group_id
 from pylog_broker.api.limits import check_items
+from pylog_broker.api.transactional_ids import check_transactional_id
 from pylog_broker.controller.settings import SHARE_GROUP_STATE, TRANSACTION_STATE
 from pylog_broker.coordinator.runtime.runtime import partition_for
 from pylog_broker.metadata.image import MetadataImage, TopicImage
@@ -33,14 +34,13 @@ _TOPICS: Final[Mapping[CoordinatorType, str]] = {
     CoordinatorType.SHARE: SHARE_GROUP_STATE,
 }
 """The internal topic of each: who leads a key's partition coordinates the key."""
-_OFFERED: Final = frozenset({CoordinatorType.GROUP, CoordinatorType.SHARE})
 
 Ensure = Callable[[str], Awaitable[InternalTopicEnsured | Failure]]
 """Have the internal topic of that name made where it is not there."""
 
 
 class FindCoordinators(NamedTuple):
-    """Of groups: their ids."""
+    """Of groups, or of transactional ids."""
 
     type: CoordinatorType
     keys: tuple[str, ...]
@@ -67,12 +67,9 @@ class FindCoordinatorHandler:
         """The coordinators, in the order of the keys, as far as this process has heard;
         COORDINATOR_NOT_AVAILABLE where there is none at the moment.
 
-        Raises NotOffered for a type of coordinators that this version has not, and InvalidRequest
-        for too many keys.
+        Raises InvalidRequest for too many keys.
         """
         check_items(len(request.keys), "keys")
-        if request.type not in _OFFERED:
-            raise NotOffered(f"coordinators of type {request.type.value} are not offered yet")
         name = _TOPICS[request.type]
         topic = self._image().topics_by_name.get(name)
         if topic is None:
@@ -80,7 +77,7 @@ class FindCoordinatorHandler:
             topic = self._image().topics_by_name.get(name)
             if topic is None:
                 return self._not_yet(request.keys, name, ensured)
-        return [self._find(topic, key) for key in request.keys]
+        return [self._find(request.type, topic, key) for key in request.keys]
 
     def _not_yet(
         self, keys: Sequence[str], name: str, ensured: InternalTopicEnsured | Failure
@@ -93,10 +90,13 @@ class FindCoordinatorHandler:
         failure = Failure(CoordinatorNotAvailable.code, why)
         return [FoundCoordinator(key, NO_BROKER, failure) for key in keys]
 
-    def _find(self, topic: TopicImage, key: str) -> FoundCoordinator:
+    def _find(self, kind: CoordinatorType, topic: TopicImage, key: str) -> FoundCoordinator:
         try:
-            # Kafka takes a group without a name: very old consumers committed in it.
-            check_group_id(key, may_be_empty=True)
+            if kind is CoordinatorType.TRANSACTION:
+                check_transactional_id(key)
+            else:
+                # Kafka takes a group without a name: very old consumers committed in it.
+                check_group_id(key, may_be_empty=True)
             return FoundCoordinator(key, self._leader(topic, key))
         except PylogError as error:
             return FoundCoordinator(key, NO_BROKER, failure_of(error))

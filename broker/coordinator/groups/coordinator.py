@@ -137,10 +137,12 @@ from pylog_broker.coordinator.groups.streams.records import (
 )
 from pylog_broker.coordinator.runtime.decision import (
     Decision,
+    Producer,
     Record,
     Reply,
     RequestId,
     SetTimer,
+    TransactionEnd,
 )
 
 EXPIRY: Final = "expiry"
@@ -168,8 +170,13 @@ class GroupCoordinator:
 
     def replay(self, record: Record, offset: Offset) -> None:
         """Takes in a record."""
-        key, value = record
+        key, value, producer_id = record
         match key:
+            case OffsetCommitKey() if producer_id >= 0:
+                self.offsets.replay(key, value, producer_id)
+            case TransactionEnd():
+                for group_id in self.offsets.replay_end(key):
+                    self.groups.setdefault(group_id, ClassicGroup(group_id))
             case OffsetCommitKey():
                 assert value is None or isinstance(value, OffsetCommitValue)
                 self.offsets.replay(key, value)
@@ -340,9 +347,14 @@ class GroupCoordinator:
     # ---- offsets ---------------------------------------------------------------------------------
 
     def commit_offsets(
-        self, wall_ms: int, request_id: RequestId, request: OffsetCommit
+        self,
+        wall_ms: int,
+        request_id: RequestId,
+        request: OffsetCommit,
+        producer: Producer | None = None,
     ) -> Decision:
-        """`OffsetsCommitted`. Raises what the group's `check_commit` raises, InvalidGroupId, and
+        """`OffsetsCommitted`; of a `producer` the positions count when its transaction commits.
+        Raises what the group's `check_commit` raises, InvalidGroupId, and
         IllegalGeneration where a member of a group that is not there commits.
         """
         if not request.group_id:
@@ -357,6 +369,8 @@ class GroupCoordinator:
         else:
             group.check_commit(request.caller)
         decision = self.offsets.commit(wall_ms, request_id, request)
+        if decision.records:
+            decision.producer = producer
         if isinstance(group, ClassicGroup):
             self.classic.heard_of(group, request.caller.member_id, decision)
         return decision
@@ -367,6 +381,10 @@ class GroupCoordinator:
         if group is not None:
             group.check_fetch(request.caller)
         return self.offsets.fetch(request_id, request)
+
+    def end_transaction(self, request_id: RequestId, end: TransactionEnd) -> Decision:
+        """None, when the marker is committed: what the transaction has written counts, or not."""
+        return Decision([Record(end, None)], [Reply(request_id, None)])
 
     def delete_offsets(self, request_id: RequestId, request: OffsetDelete) -> Decision:
         """`OffsetsDeleted`. Raises GroupIdNotFound, also for a group of a type that has no offsets;
@@ -490,6 +508,7 @@ class GroupCoordinator:
             expired = self.offsets.expired(wall_ms, group)
             decision.records += expired
             nothing_is_left = len(expired) == len(self.offsets.of(group.group_id))
-            if nothing_is_left and group.is_unused:
+            pending = self.offsets.is_pending(group.group_id)
+            if nothing_is_left and group.is_unused and not pending:
                 decision.records += self._tombstones(group)
         return decision

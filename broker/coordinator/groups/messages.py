@@ -45,12 +45,14 @@ class OffsetFetch(NamedTuple):
     group_id: str
     caller: Caller
     partitions: tuple[TopicPartition, ...] | None = None
+    require_stable: bool = False
+    """Rather an error than a position that an open transaction is about to replace (KIP-447)."""
 
 
 class OffsetsFetched(NamedTuple):
     """Each partition's position; None where nothing is committed."""
 
-    partitions: dict[TopicPartition, CommittedOffset | None]
+    partitions: dict[TopicPartition, CommittedOffset | PylogError | None]
 
 
 class OffsetDelete(NamedTuple):

@@ -16,6 +16,7 @@ from pylog.errors import (
     InvalidCommitOffsetSize,
     OffsetMetadataTooLarge,
     PylogError,
+    UnstableOffsetCommit,
 )
 from pylog.model import LeaderEpoch, TopicPartition, topic_id_from_bytes, topic_id_to_bytes
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -36,6 +37,7 @@ from pylog_broker.coordinator.runtime.decision import (
     Record,
     Reply,
     RequestId,
+    TransactionEnd,
 )
 
 COMMIT_EXTRA_BYTES: Final = 80
@@ -45,11 +47,17 @@ Positions = dict[TopicPartition, OffsetCommitValue]
 
 
 class GroupOffsets:
-    """All positions of one shard. Invariant: no group has an empty table."""
+    """All positions of one shard, and those that open transactions have written: they count when
+    their transaction commits. Invariants: no group has an empty table; `_pending` and `_unstable`
+    name the same.
+    """
 
     def __init__(self, config: GroupConfig) -> None:
         self._config = config
         self._by_group: dict[str, Positions] = {}
+        # producer id -> what its transaction has written; None where a later commit counts
+        self._pending: dict[int, dict[OffsetCommitKey, OffsetCommitValue | None]] = {}
+        self._unstable: dict[str, dict[TopicPartition, set[int]]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._by_group.values()))
@@ -63,8 +71,40 @@ class GroupOffsets:
         """The group's positions. To look at, not to change."""
         return self._by_group.get(group_id, {})
 
-    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+    def is_pending(self, group_id: str) -> bool:
+        """Whether an open transaction has written positions of the group."""
+        return group_id in self._unstable
+
+    def replay(
+        self, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int = -1
+    ) -> None:
         """Takes in a record."""
+        tp = TopicPartition(key.topic, key.partition)
+        if producer_id >= 0:
+            self._pending.setdefault(producer_id, {})[key] = value
+            self._unstable.setdefault(key.group, {}).setdefault(tp, set()).add(producer_id)
+            return
+        for pending in self._unstable.get(key.group, {}).get(tp, ()):
+            self._pending[pending][key] = None
+        self._apply(key, value)
+
+    def replay_end(self, end: TransactionEnd) -> set[str]:
+        """Takes in the end of a producer's transaction; the groups that have new positions."""
+        changed: set[str] = set()
+        for key, value in self._pending.pop(end.producer_id, {}).items():
+            tp = TopicPartition(key.topic, key.partition)
+            unstable = self._unstable[key.group]
+            unstable[tp].discard(end.producer_id)
+            if not unstable[tp]:
+                del unstable[tp]
+                if not unstable:
+                    del self._unstable[key.group]
+            if end.commits and value is not None:
+                self._apply(key, value)
+                changed.add(key.group)
+        return changed
+
+    def _apply(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
         tp = TopicPartition(key.topic, key.partition)
         if value is not None:
             self._by_group.setdefault(key.group, {})[tp] = value
@@ -112,10 +152,15 @@ class GroupOffsets:
         )
 
     def fetch(self, request_id: RequestId, request: OffsetFetch) -> Decision:
-        """`OffsetsFetched`."""
+        """`OffsetsFetched`; where only what is stable is wanted, a partition that an open
+        transaction has written has UnstableOffsetCommit.
+        """
         positions = self.of(request.group_id)
-        wanted = positions.keys() if request.partitions is None else request.partitions
-        found = {tp: _shown(positions.get(tp)) for tp in wanted}
+        unstable = self._unstable.get(request.group_id, {}) if request.require_stable else {}
+        wanted = request.partitions
+        found: dict[TopicPartition, CommittedOffset | PylogError | None] = {}
+        for tp in {**positions, **unstable} if wanted is None else wanted:
+            found[tp] = _unstable(tp) if tp in unstable else _shown(positions.get(tp))
         return Decision(effects=[Reply(request_id, OffsetsFetched(found))])
 
     def delete(self, request_id: RequestId, request: OffsetDelete, group: Group) -> Decision:
@@ -187,6 +232,10 @@ def _too_much(
 
 def _key(group_id: str, tp: TopicPartition) -> OffsetCommitKey:
     return OffsetCommitKey(group_id, tp.topic, tp.partition)
+
+
+def _unstable(tp: TopicPartition) -> UnstableOffsetCommit:
+    return UnstableOffsetCommit(f"{tp}: an open transaction has written another position")
 
 
 def _shown(value: OffsetCommitValue | None) -> CommittedOffset | None:

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
-from pylog.model import Offset
+from pylog.model import Offset, ProducerEpoch, ProducerId
 
 DECISION_BYTES_MAX: Final = 1_000_000
 """What the records of one atomic decision may take, which is never taken apart: with its batch's
@@ -21,11 +21,29 @@ RequestId = int
 
 class Record(NamedTuple):
     """One record of an internal topic, as values: `key` and `value` are of a generated module.
-    Without a value it is a tombstone.
+    Without a value it is a tombstone. With a `producer_id` it is of that producer's transaction,
+    and counts when the transaction commits. A `TransactionEnd` as key says how one has ended.
     """
 
     key: Any
     value: Any | None
+    producer_id: int = -1
+
+
+class Producer(NamedTuple):
+    """In whose transaction records are written."""
+
+    producer_id: ProducerId
+    epoch: ProducerEpoch
+
+
+class TransactionEnd(NamedTuple):
+    """The marker of a transaction, in the log of a coordinator."""
+
+    producer_id: ProducerId
+    epoch: ProducerEpoch
+    commits: bool
+    coordinator_epoch: int
 
 
 class Reply(NamedTuple):
@@ -35,6 +53,15 @@ class Reply(NamedTuple):
 
     request_id: RequestId
     response: object
+
+
+class Send(NamedTuple):
+    """Something for other brokers to do, which nobody waits for. Like a reply it leaves when all
+    that the coordinator has decided before is committed; a shard that ends before drops it, and its
+    successor sends it again.
+    """
+
+    message: object
 
 
 class SetTimer(NamedTuple):
@@ -52,18 +79,20 @@ class CancelTimer(NamedTuple):
     key: Hashable
 
 
-Effect = Reply | SetTimer | CancelTimer
+Effect = Reply | Send | SetTimer | CancelTimer
 
 
 @dataclass(slots=True)
 class Decision:
     """Records are replayed together, and effects are in order. `is_atomic`: they are appended
-    together, too, all or none; else, of any number, in as many appends as they take.
+    together, too, all or none; else, of any number, in as many appends as they take. `producer`:
+    they are of its transaction. A record that is a marker is the only one of its decision.
     """
 
     records: list[Record] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     is_atomic: bool = True
+    producer: Producer | None = None
 
 
 class Coordinator(Protocol):

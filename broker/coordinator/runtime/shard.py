@@ -26,10 +26,13 @@ from pylog_broker.coordinator.runtime.decision import (
     Codec,
     Coordinator,
     Decision,
+    Producer,
     Record,
     Reply,
     RequestId,
+    Send,
     SetTimer,
+    TransactionEnd,
 )
 from pylog_broker.replicated.state_machine import (
     AppendRecords,
@@ -69,9 +72,13 @@ class Append(NamedTuple):
     epoch: LeaderEpoch
     first_offset: Offset
     records: tuple[EncodedRecord, ...]
+    producer: Producer | None = None
+    """Of the transaction that they are of."""
+    end: TransactionEnd | None = None
+    """In place of records: the marker to append."""
 
 
-Leaving = Append | Reply
+Leaving = Append | Reply | Send
 ShardEffect = Leaving | SetTimer | CancelTimer
 
 
@@ -122,10 +129,10 @@ class Shard(Generic[CoordinatorT]):
         self.waiting: set[RequestId] = set()
         """Requests whose answer has not left."""
         self._codec = codec
-        self._machine = ReplicatedStateMachine[Image[Record], Record, Reply](
+        self._machine = ReplicatedStateMachine[Image[Record], Record, Reply | Send](
             _Committed(), _Decided(coordinator)
         )
-        self._replies: list[Reply] = []  # decided in this turn
+        self._replies: list[Reply | Send] = []  # decided in this turn
         self._encoded: list[EncodedRecord] = []  # likewise
         self._encoded_bytes = 0
         self._high_watermark = Offset(0)
@@ -170,20 +177,28 @@ class Shard(Generic[CoordinatorT]):
             self._replies.append(Reply(request_id, error))
             return []
         out: list[ShardEffect] = []
+        is_apart = decision.producer is not None or _end_of(decision.records) is not None
+        if is_apart:
+            out += self.flush()
         if decision.is_atomic:
-            out += self._write(decision.records)
+            out += self._write(decision.records, decision.producer)
         else:
             for record in decision.records:
                 out += self._write([record])
         for effect in decision.effects:
-            if isinstance(effect, Reply):
+            if isinstance(effect, (Reply, Send)):
                 self._replies.append(effect)
             else:
                 out.append(effect)
+        if is_apart:
+            out += self.flush(decision.producer, _end_of(decision.records))
         return out
 
-    def _write(self, records: list[Record]) -> list[Leaving]:
-        encoded = [self._codec.encode(record) for record in records]
+    def _write(self, records: list[Record], producer: Producer | None = None) -> list[Leaving]:
+        encoded = [
+            (b"", None) if isinstance(record.key, TransactionEnd) else self._codec.encode(record)
+            for record in records
+        ]
         size = sum(len(key) + len(value or b"") + RECORD_EXTRA_BYTES for key, value in encoded)
         if size > DECISION_BYTES_MAX:
             raise DecisionTooLarge(
@@ -192,14 +207,18 @@ class Shard(Generic[CoordinatorT]):
         over = self._encoded and self._encoded_bytes + size > APPEND_BYTES_MAX
         out = self.flush() if over else []
         for record in records:
+            if producer is not None:
+                record = record._replace(producer_id=producer.producer_id)
             self._machine.write(record)
         self._encoded += encoded
         self._encoded_bytes += size
         return out
 
-    def flush(self) -> list[Leaving]:
+    def flush(
+        self, producer: Producer | None = None, end: TransactionEnd | None = None
+    ) -> list[Leaving]:
         """What the decisions since the last call let leave: an append, and replies that rest on
-        nothing uncommitted.
+        nothing uncommitted. `producer`, `end`: of the append.
         """
         out: list[Leaving] = []
         if not self._replies and not self._encoded:
@@ -207,7 +226,8 @@ class Shard(Generic[CoordinatorT]):
         for effect in self._machine.seal(self._replies):
             if isinstance(effect, AppendRecords):
                 first = effect.first_offset
-                append = Append(self.topic_partition, self.epoch, first, tuple(self._encoded))
+                records = tuple(self._encoded)
+                append = Append(self.topic_partition, self.epoch, first, records, producer, end)
                 assert len(append.records) == len(effect.records)
                 out.append(append)
             else:
@@ -219,13 +239,16 @@ class Shard(Generic[CoordinatorT]):
 
     def give_up(self, request_id: RequestId, error: PylogError) -> list[Reply]:
         """The request's time is up: it hears `error` now. What it asked for may happen yet."""
-        return self._leaves(Reply(request_id, error))
+        return self._answer(Reply(request_id, error))
 
-    def _leaves(self, reply: Reply) -> list[Reply]:
+    def _answer(self, reply: Reply) -> list[Reply]:
         if reply.request_id not in self.waiting:
             return []
         self.waiting.discard(reply.request_id)
         return [reply]
+
+    def _leaves(self, effect: Reply | Send) -> list[Leaving]:
+        return [effect] if isinstance(effect, Send) else [*self._answer(effect)]
 
     # ---- commits ---------------------------------------------------------------------------------
 
@@ -236,7 +259,7 @@ class Shard(Generic[CoordinatorT]):
         self._high_watermark = max(self._high_watermark, offset)
         return [*self.flush(), *self._commit()]
 
-    def _commit(self) -> list[Reply]:
+    def _commit(self) -> list[Leaving]:
         last = Offset(min(self._high_watermark, self._machine.next_offset) - 1)
         return [effect for reply in self._machine.commit(last) for effect in self._leaves(reply)]
 
@@ -250,3 +273,10 @@ class Shard(Generic[CoordinatorT]):
         self._encoded.clear()
         waiting, self.waiting = sorted(self.waiting), set()
         return [Reply(request_id, error) for request_id in waiting]
+
+
+def _end_of(records: list[Record]) -> TransactionEnd | None:
+    """The marker that these records are."""
+    if len(records) == 1 and isinstance(records[0].key, TransactionEnd):
+        return records[0].key
+    return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pylog.model import NO_TIMESTAMP, LeaderEpoch, Offset
+from pylog.model import NO_SEQUENCE, NO_TIMESTAMP, LeaderEpoch, Offset
 from pylog.records.batch import CODEC_MASK, CONTROL_BIT, with_offset_and_epoch
 from pylog_broker.storage.files import Buffer
 from pylog_broker.storage.log.environment import RECOMPRESSED, AppendInfo
@@ -41,12 +41,22 @@ class LogAppender:
         config, bounds = self._parts.config, self._bounds
         latest = self._durable.epochs.latest
         assert leader_epoch >= latest, (leader_epoch, latest)
+        producers = self._producers.now
         header = checked_header(
-            batch, config, origin, wall_ms, self._environment.decompressed_bytes_max
+            batch,
+            config,
+            origin,
+            wall_ms,
+            self._environment.decompressed_bytes_max,
+            producers.has_open,
         )
         by_broker = config.message_timestamp_type == "LogAppendTime"
         if header.producer_id >= 0 and not header.attributes & CONTROL_BIT:
-            earlier = self._producers.now.check(header, log_start_offset=bounds.start)
+            earlier = None
+            if origin.internal and header.base_sequence == NO_SEQUENCE:
+                producers.check_coordinators(header)
+            else:
+                earlier = producers.check(header, log_start_offset=bounds.start)
             if earlier is not None:
                 return AppendInfo(
                     Offset(earlier.first_offset),

@@ -5,6 +5,7 @@ Costs one CRC and, unless the caller did that in the pool already, one pass of a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,8 +64,10 @@ def checked_header(
     origin: Origin,
     wall_ms: int,
     max_decompressed_bytes: int = DECOMPRESSED_BYTES_MAX,
+    has_open: Callable[[int, int], bool] = lambda producer_id, epoch: False,
 ) -> BatchHeader:
     """The header of a batch that may be appended; the errors name the limit and the value.
+    `has_open`: whether a transaction of that producer id and epoch is open in the log.
 
     Raises MessageTooLarge, UnsupportedVersion, CorruptMessage, UnsupportedCompressionType,
     InvalidRecord, InvalidTimestamp, InvalidTxnState.
@@ -85,7 +88,11 @@ def checked_header(
     bytes_max = COORDINATOR_BYTES_MAX if internal else config.max_message_bytes
     header = check_batch(batch, bytes_max, internal)
     attributes = header.attributes
-    if attributes & TRANSACTIONAL_BIT and not origin.transaction_verified:
+    if (
+        attributes & TRANSACTIONAL_BIT
+        and not origin.transaction_verified
+        and not has_open(header.producer_id, header.producer_epoch)
+    ):
         raise InvalidTxnState(
             f"producer {header.producer_id} sent a transactional batch, but this partition was "
             "not added to its transaction"

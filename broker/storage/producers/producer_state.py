@@ -10,6 +10,7 @@ Rules for a batch of a producer id (each is a row of the unit test):
 - same epoch, anything else: OUT_OF_ORDER_SEQUENCE_NUMBER;
 - older epoch: INVALID_PRODUCER_EPOCH;
 - newer epoch: the first sequence must be 0, else OUT_OF_ORDER_SEQUENCE_NUMBER;
+- newer epoch, or no transactional batch, while a transaction is open: INVALID_TXN_STATE;
 - unknown producer id, or one of which only a marker is known: the first sequence must be 0. Where
   the log has lost its beginning (log start offset above 0) or has forgotten producers for their
   age, what it knew may have gone with them: UNKNOWN_PRODUCER_ID; else an earlier batch was lost on
@@ -27,8 +28,10 @@ from typing import Final, NamedTuple
 
 from pylog.errors import (
     InvalidProducerEpoch,
+    InvalidTxnState,
     OutOfOrderSequenceNumber,
     PylogError,
+    TransactionCoordinatorFenced,
     UnknownProducerId,
 )
 from pylog.records.batch import CONTROL_BIT, SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
@@ -149,10 +152,9 @@ class ProducerStates:
             return None
         epoch, newest = EPOCH_AND_SEQUENCE.unpack_from(packed)
         if header.producer_epoch < epoch:
-            raise InvalidProducerEpoch(
-                f"producer {header.producer_id} sent epoch {header.producer_epoch}; epoch "
-                f"{epoch} is in the log, so a newer producer has taken its place"
-            )
+            raise _fenced(header.producer_id, header.producer_epoch, epoch)
+        if self._open and is_open(packed):
+            _check_open(header, epoch)
         if header.producer_epoch > epoch:
             if first != 0:
                 raise _out_of_order(header, "a new epoch begins with sequence 0")
@@ -168,6 +170,55 @@ class ProducerStates:
             if batch.first_sequence == first and batch.last_sequence == last:
                 return batch
         raise _out_of_order(header, f"expected {expected}")
+
+    def check_coordinators(self, header: BatchHeader) -> None:
+        """A coordinator's batch, of a transaction, has no sequences. Raises InvalidProducerEpoch
+        and InvalidTxnState by the rules above.
+        """
+        self.check_epoch(header.producer_id, header.producer_epoch)
+
+    def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
+        """The same before there is a batch."""
+        packed = self._packed.get(producer_id)
+        if packed is None:
+            return
+        (epoch, _) = EPOCH_AND_SEQUENCE.unpack_from(packed)
+        if producer_epoch < epoch:
+            raise _fenced(producer_id, producer_epoch, epoch)
+        if producer_epoch > epoch and is_open(packed):
+            raise _still_open(producer_id, producer_epoch, epoch)
+
+    def has_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether a transaction of the producer in that epoch is open."""
+        packed = self._packed.get(producer_id) if self._open else None
+        return (
+            packed is not None
+            and is_open(packed)
+            and EPOCH_AND_SEQUENCE.unpack_from(packed)[0] == epoch
+        )
+
+    def wants_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, *, version: int
+    ) -> bool:
+        """Whether the end of a transaction is to be written; False where the log is beyond it.
+        `version`: of the transaction: from 2 on the marker has the epoch that follows its batches.
+
+        Raises TransactionCoordinatorFenced for a coordinator that another has followed, and
+        InvalidProducerEpoch for a producer that has gone on.
+        """
+        packed = self._packed.get(producer_id)
+        if packed is None:
+            return True
+        entry = unpack(packed)
+        if coordinator_epoch < entry.coordinator_epoch:
+            raise TransactionCoordinatorFenced(
+                f"a marker of coordinator epoch {coordinator_epoch}; one of epoch "
+                f"{entry.coordinator_epoch} has written for producer {producer_id}"
+            )
+        if epoch < entry.epoch:
+            raise _fenced(producer_id, epoch, entry.epoch)
+        # What is open in the marker's own epoch is the next transaction: the marker comes again.
+        return version < 2 or epoch > entry.epoch or entry.transaction_start < 0
 
     def _not_the_first(self, header: BatchHeader, log_start_offset: int) -> PylogError:
         if log_start_offset == 0 and not self.forgot:
@@ -335,6 +386,26 @@ class ProducerStates:
         self._open.clear()
         self._completed.clear()
         self.forgot = False
+
+
+def _fenced(producer_id: int, epoch: int, newest: int) -> InvalidProducerEpoch:
+    return InvalidProducerEpoch(
+        f"producer {producer_id} sent epoch {epoch}; epoch {newest} is in the log, so a newer "
+        "producer has taken its place, or its transaction has ended"
+    )
+
+
+def _check_open(header: BatchHeader, epoch: int) -> None:
+    """InvalidTxnState for a batch that does not go on with the open transaction of that epoch."""
+    if header.producer_epoch > epoch or not header.attributes & TRANSACTIONAL_BIT:
+        raise _still_open(header.producer_id, header.producer_epoch, epoch)
+
+
+def _still_open(producer_id: int, producer_epoch: int, epoch: int) -> InvalidTxnState:
+    return InvalidTxnState(
+        f"producer {producer_id} epoch {producer_epoch}: its transaction of epoch {epoch} is open "
+        "in this partition, and the batch is not of it"
+    )
 
 
 def _out_of_order(header: BatchHeader, reason: str) -> OutOfOrderSequenceNumber:

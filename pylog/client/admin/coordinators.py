@@ -1,7 +1,7 @@
-"""Groups are asked of their coordinators, each about its own. On the loop.
+"""Groups and transactional ids are asked of their coordinators, each about its own. On the loop.
 
-A coordinator that loads, moves or cannot be reached is looked for again, and only the groups that
-have no answer yet are asked again, until the time is up.
+A coordinator that loads, moves or cannot be reached is looked for again, and only what has no
+answer yet is asked again, until the time is up.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from pylog import errors
-from pylog.client.admin import group_wire
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.metadata import BrokerInfo
 from pylog.client.cluster.outcomes import Answers, Outcomes
 from pylog.client.cluster.server import Server
+from pylog.client.cluster.wire import error_of
 from pylog.rpc import apis
 from pylog.rpc.v1 import group_pb2
 
@@ -37,6 +37,7 @@ def passes_at_coordinator(error: errors.PylogError) -> bool:
         | errors.NetworkException
         | errors.BrokerUnreachable
         | errors.UnstableOffsetCommit
+        | errors.ConcurrentTransactions
         | errors.ThrottlingQuotaExceeded,
     )
 
@@ -51,10 +52,18 @@ def live_brokers(cluster: Cluster) -> list[BrokerInfo]:
 
 
 async def ask_coordinators(
-    cluster: Cluster, groups: Sequence[str], ask: Ask[V], timeout_ms: int, what: str
+    cluster: Cluster,
+    groups: Sequence[str],
+    ask: Ask[V],
+    timeout_ms: int,
+    what: str,
+    kind: group_pb2.CoordinatorType = group_pb2.COORDINATOR_GROUP,
 ) -> Outcomes[str, V]:
-    """What became of each group. RequestTimedOut when nobody said anything in time."""
+    """What became of each group, or of whatever else has a coordinator. RequestTimedOut when nobody
+    said anything in time.
+    """
     outcomes: Outcomes[str, V] = Outcomes(groups, passes_at_coordinator)
+    noun = "group" if kind == group_pb2.COORDINATOR_GROUP else "transactional id"
 
     async def ask_one(broker: int, part: list[str], left_s: float) -> None:
         try:
@@ -71,8 +80,8 @@ async def ask_coordinators(
 
     async def attempt(left_s: float) -> None:
         by_broker: dict[int, list[str]] = {}
-        for coordinator in await _coordinators(cluster, outcomes.left, left_s):
-            fault = group_wire.fault_of_group(coordinator.error, coordinator.key)
+        for coordinator in await _coordinators(cluster, outcomes.left, left_s, kind):
+            fault = error_of(coordinator.error, f"{noun} {coordinator.key!r}")
             if fault is None:
                 by_broker.setdefault(coordinator.broker_id, []).append(coordinator.key)
             elif passes_at_coordinator(fault):
@@ -93,12 +102,12 @@ async def ask_coordinators(
 
 
 async def _coordinators(
-    cluster: Cluster, groups: list[str], left_s: float
+    cluster: Cluster, groups: list[str], left_s: float, kind: group_pb2.CoordinatorType
 ) -> Iterable[group_pb2.Coordinator]:
     """Of each group, from the first broker that answers."""
     if not groups:
         return ()
-    request = group_pb2.FindCoordinatorRequest(type="COORDINATOR_GROUP", keys=groups)
+    request = group_pb2.FindCoordinatorRequest(type=kind, keys=groups)
     live = live_brokers(cluster)
     cluster.rng.shuffle(live)
     last: errors.PylogError | None = None

@@ -11,7 +11,7 @@ import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pylog import errors
 from pylog.client.admin import group_wire, share_group_admin
@@ -53,8 +53,6 @@ ROUNDS_MAX: Final = 100
 ROUNDS_AT_ONCE: Final = 8
 """Of one look at the lag of groups: so many offsets whose times are asked for, so many of them in
 one partition. What is beyond has its lag in records only."""
-FIND_S_MAX: Final = 3.0
-"""One broker that swallows requests must not hold up the question that every broker can answer."""
 LEAVES: Final = -1
 """The epoch with which a member of the consumer protocol goes."""
 NO_MEMBER: Final = -1
@@ -67,18 +65,36 @@ NO_MEMBER: Final = -1
 async def list_groups(
     cluster: Cluster, request: group_pb2.ListGroupsRequest, timeout_ms: int
 ) -> tuple[dict[int, list[GroupListing]], dict[int, errors.PylogError]]:
-    """The groups of each live broker, or why it could not be asked. All brokers are asked again
-    when one fails in passing: its groups may have moved to any of them.
+    """The groups of each live broker, or why it could not be asked."""
+
+    async def ask(server: Server, broker: BrokerInfo, left_s: float) -> list[GroupListing]:
+        response = await server.call(apis.LIST_GROUPS, request, left_s)
+        fault = error_of(response.error, f"broker {broker.id}")
+        if fault is not None:
+            raise fault
+        return list(map(group_wire.listing_of, response.groups))
+
+    return await ask_every_broker(cluster, ask, timeout_ms, "list groups")
+
+
+async def ask_every_broker(
+    cluster: Cluster,
+    ask: Callable[[Server, BrokerInfo, float], Awaitable[V]],
+    timeout_ms: int,
+    what: str,
+) -> tuple[dict[int, V], dict[int, errors.PylogError]]:
+    """What each live broker says of its own, or why it could not be asked. All brokers are asked
+    again when one fails in passing: what it coordinated may have moved to any of them.
     """
-    last = _Round({}, {})
+    last: _Round[V] = _Round({}, {})
 
     async def attempt(left_s: float) -> None:
         nonlocal last
         live = live_brokers(cluster)
         silent = {b.id: errors.RequestTimedOut(f"broker {b.id} does not answer") for b in live}
-        this = _Round({}, {**silent})
+        this: _Round[V] = _Round({}, {**silent})
         try:
-            await asyncio.gather(*(_ask_for_list(cluster, b, request, left_s, this) for b in live))
+            await asyncio.gather(*(_ask_for_list(cluster, b, ask, left_s, this) for b in live))
         finally:
             # One that had hardly any time, because the deadline was near, says less than before.
             if len(this.results) >= len(last.results):
@@ -89,38 +105,34 @@ async def list_groups(
                 raise fault
 
     try:
-        await cluster.retrying(attempt, timeout_ms, "list groups")
+        await cluster.retrying(attempt, timeout_ms, what)
     except errors.RequestTimedOut:
         if not last.results:
             raise
     return last.results, last.faults
 
 
-class _Round(NamedTuple):
+class _Round(NamedTuple, Generic[V]):
     """What one look at all brokers brings, by broker."""
 
-    results: dict[int, list[GroupListing]]
+    results: dict[int, V]
     faults: dict[int, errors.PylogError]
 
 
 async def _ask_for_list(
     cluster: Cluster,
     broker: BrokerInfo,
-    request: group_pb2.ListGroupsRequest,
+    ask: Callable[[Server, BrokerInfo, float], Awaitable[V]],
     left_s: float,
-    into: _Round,
+    into: _Round[V],
 ) -> None:
     try:
-        response = await cluster.server_of(broker).call(apis.LIST_GROUPS, request, left_s)
-        fault = error_of(response.error, f"broker {broker.id}")
+        into.results[broker.id] = await ask(cluster.server_of(broker), broker, left_s)
     except errors.ClientClosed:
         raise
     except errors.PylogError as error:
-        fault = error
-    if fault is not None:
-        into.faults[broker.id] = fault
+        into.faults[broker.id] = error
         return
-    into.results[broker.id] = list(map(group_wire.listing_of, response.groups))
     del into.faults[broker.id]
 
 

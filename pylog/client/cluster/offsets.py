@@ -1,4 +1,5 @@
-"""List-offsets and delete-records calls: each partition to its leader, with retries.
+"""Calls about partitions, each to its leader, with retries: list offsets and delete records, and
+whatever else administrators ask.
 
 On the loop. Used by consumer and admin client.
 """
@@ -68,7 +69,7 @@ async def list_offsets(
             for p in response.partitions
         ]
 
-    return await _by_leader(cluster, dict(wanted), timeout_ms, ask, "list offsets")
+    return await ask_leaders(cluster, dict(wanted), timeout_ms, ask, "list offsets")
 
 
 async def delete_records(
@@ -90,11 +91,11 @@ async def delete_records(
             for p in response.partitions
         ]
 
-    return await _by_leader(cluster, dict(wanted), timeout_ms, ask, "delete records")
+    return await ask_leaders(cluster, dict(wanted), timeout_ms, ask, "delete records")
 
 
-async def _by_leader(
-    cluster: Cluster, wanted: dict[TopicPartition, int], timeout_ms: int, ask: Ask, what: str
+async def ask_leaders(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], timeout_ms: int, ask: Ask, what: str
 ) -> tuple[dict[TopicPartition, Any], Faults]:
     """Ask each partition's leader at once, and again what failed in passing, until the time is up.
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pylog import errors
 from pylog.client.answers import Answer
-from pylog.client.arguments import mapping, shown, whole_or_none
+from pylog.client.arguments import shown
 from pylog.client.background import logger
 from pylog.client.consumer.collecting import Collector
 from pylog.client.consumer.consumer_loop import ConsumerLoop
@@ -18,14 +18,12 @@ from pylog.client.consumer.rebalance_listening import RebalanceListening
 from pylog.client.fetching.group_managers import GroupManagers
 from pylog.client.membership.classic_membership import ClassicMembership
 from pylog.client.membership.offset_commits import OnCommitted
-from pylog.client.topics_and_partitions import one_partition
+from pylog.client.topics_and_partitions import offsets_of
 from pylog.clock import Clock
 from pylog.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 CLOSE_S: Final = 30.0
 """How long `close` takes at most, as Kafka's."""
-
-Offsets = dict[TopicPartition, OffsetAndMetadata]
 
 
 class GroupUse:
@@ -145,22 +143,3 @@ class GroupUse:
                 ended.error,
             )
         return next((one for one in (*raised, error) if one is not None), None)
-
-
-def offsets_of(given: Any) -> Offsets:
-    """What a user gives to commit: by partition an offset, or an OffsetAndMetadata."""
-    shape = "{TopicPartition(topic, number): the next offset to read}"
-    found: Offsets = {}
-    for key, value in mapping(given, "offsets", shape).items():
-        tp = one_partition(key)
-        committed = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
-        number = whole_or_none(committed.offset, 0)
-        if number is None:
-            raise errors.OffsetOutOfRange(
-                f"{tp}: offset {shown(committed.offset)} cannot be committed; give a whole number "
-                f"from 0 on, that of the next record to read"
-            )
-        if not isinstance(committed.metadata, str):
-            raise errors.InvalidRequest(f"{tp}: metadata={shown(committed.metadata)}: give a text")
-        found[tp] = committed._replace(offset=number)
-    return found

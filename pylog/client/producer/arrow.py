@@ -60,6 +60,7 @@ def encode_rows(
     compression: Compression,
     now_ms: int,
     stamped_later: bool,
+    transactional: bool = False,
 ) -> Iterator[tuple[int | None, bytes]]:
     """(partition, batch) in the order of the rows for each partition; None: wherever it suits. With
     `stamped_later` they have no CRC: `batch_bytes` makes it, with the producer's id.
@@ -72,7 +73,10 @@ def encode_rows(
     """
     table = _checked(topic, data, partition)
     settings = BatchSettings(
-        batch_size=batch_size, compression=compression, stamped_later=stamped_later
+        batch_size=batch_size,
+        compression=compression,
+        stamped_later=stamped_later,
+        transactional=transactional,
     )
     rows = max(1, min(1 << 20, SLICE_BYTES * max(table.num_rows, 1) // max(table.nbytes, 1)))
     for start in range(0, table.num_rows, rows):

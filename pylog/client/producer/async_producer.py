@@ -11,10 +11,16 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pylog.client.closing import AsyncClosing
-from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuses
 from pylog.client.producer.delivery import DeliveryHandle, OnDelivery
 from pylog.client.producer.producer import Producer
-from pylog.model import RecordMetadata
+from pylog.client.producer.transaction_scope import AsyncTransactionScope
+from pylog.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PreparedTransaction,
+    RecordMetadata,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +62,6 @@ class AsyncDelivery:
         return repr(self._handle).replace("DeliveryHandle", "AsyncDelivery", 1)
 
 
-@refuses(PRODUCER_NOT_OFFERED)
 class AsyncProducer(AsyncClosing):
     """Sends records. Settings, guarantees and errors are `Producer`'s. For one loop at a time.
 
@@ -119,6 +124,48 @@ class AsyncProducer(AsyncClosing):
                 self._producer.send_arrow, topic, data, partition=partition
             )
         return asyncio.wrap_future(sent)
+
+    async def init_transactions(self, keep_prepared_txn: bool = False) -> None:
+        """As `Producer.init_transactions`. A call of transactions that is cancelled goes on; the
+        same call made again waits for its end.
+        """
+        await asyncio.to_thread(self._producer.init_transactions, keep_prepared_txn)
+
+    async def begin_transaction(self) -> None:
+        """As `Producer.begin_transaction`."""
+        self._producer.begin_transaction()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group_metadata: ConsumerGroupMetadata,
+    ) -> None:
+        """As `Producer.send_offsets_to_transaction`."""
+        send = self._producer.send_offsets_to_transaction
+        await asyncio.to_thread(send, offsets, group_metadata)
+
+    async def prepare_transaction(self) -> PreparedTransaction:
+        """As `Producer.prepare_transaction`."""
+        return await asyncio.to_thread(self._producer.prepare_transaction)
+
+    async def complete_transaction(self, state: PreparedTransaction | str) -> None:
+        """As `Producer.complete_transaction`."""
+        await asyncio.to_thread(self._producer.complete_transaction, state)
+
+    async def commit_transaction(self) -> None:
+        """As `Producer.commit_transaction`."""
+        await asyncio.to_thread(self._producer.commit_transaction)
+
+    async def abort_transaction(self) -> None:
+        """As `Producer.abort_transaction`."""
+        await asyncio.to_thread(self._producer.abort_transaction)
+
+    def transaction(self) -> AsyncTransactionScope:
+        """`async with producer.transaction():` commits at the end of the block; aborts if it
+        raises.
+        """
+        self._producer._of_transactions()
+        return AsyncTransactionScope(self)
 
     async def flush(self, timeout: float | None = None) -> None:
         """As `Producer.flush`."""

@@ -133,8 +133,10 @@ class PlainTime:
         return self._spent_ns >= LOADING_NS
 
 
-def batch_bytes(batch: Batch, compression: Compression) -> bytes:
-    """The batch's bytes; the same for every retry under one producer id."""
+def batch_bytes(batch: Batch, compression: Compression, *, transactional: bool = False) -> bytes:
+    """The batch's bytes; the same for every retry under one producer id. One that came encoded
+    tells itself whether it is of a transaction.
+    """
     if batch.encoded is None:
         values, keys, headers = batch.columns()
         batch.encoded = encode_batch(
@@ -146,6 +148,7 @@ def batch_bytes(batch: Batch, compression: Compression) -> bytes:
             producer_id=batch.producer_id,
             producer_epoch=batch.producer_epoch,
             base_sequence=batch.base_sequence,
+            transactional=transactional,
         )
         batch.stamped_id = batch.producer_id
         batch.forget_records()

@@ -38,6 +38,7 @@ class ProduceMessages:
     acks: int
     timeout_ms: int
     client_id: str
+    transactional_id: str = ""
     bytes_max: int = MESSAGE_BYTES_MAX
 
     def smaller(self, limit: int) -> ProduceMessages:
@@ -55,7 +56,9 @@ class ProduceMessages:
             if requests and size > self.bytes_max:
                 break
             correlation, items, _ = queue.popleft()
-            requests.append(Request(correlation, self.acks, self.timeout_ms, items))
+            requests.append(
+                Request(correlation, self.acks, self.timeout_ms, items, self.transactional_id)
+            )
         pieces = encode_message(requests, self.client_id)
         return pieces, [request.correlation for request in requests]
 

@@ -16,7 +16,6 @@ from pylog.client.arguments import whole_or_none
 from pylog.client.background import close_at_exit, logger, shared_loop
 from pylog.client.closing import Closing
 from pylog.client.cluster.shown import Shown
-from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuses
 from pylog.client.producer.at_hand import AtHand
 from pylog.client.producer.delivery import (
     UNSHARED,
@@ -30,22 +29,30 @@ from pylog.client.producer.encoding import header_list, record_size, serialized,
 from pylog.client.producer.interceptors import Interceptors, ProducerRecord
 from pylog.client.producer.producer_loop import ProducerLoop
 from pylog.client.producer.producer_settings import UserCode, parse_settings
+from pylog.client.producer.transaction_scope import TransactionScope
+from pylog.client.producer.transaction_use import NO_ID, TransactionUse
 from pylog.client.sending.accumulator import TopicBuffer
 from pylog.client.sending.partitioners import TopicPartitions
 from pylog.client.sending.producer_batch import BATCH_OVERHEAD, RECORD_OVERHEAD, Batch, HeaderList
 from pylog.client.timeouts import seconds_or_none
 from pylog.client.topics_and_partitions import check_topic
 from pylog.clock import wall_ns
-from pylog.model import RecordMetadata, TopicPartition
+from pylog.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PreparedTransaction,
+    RecordMetadata,
+    TopicPartition,
+)
 from pylog.records.batch import read_header
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@refuses(PRODUCER_NOT_OFFERED)
 class Producer(Closing, Shown):
-    """Sends records. Thread safe. Idempotent unless told otherwise: no retry stores one twice.
+    """Sends records. Thread safe. Idempotent unless told otherwise: no retry stores one twice. With
+    a `transactional_id` it sends in transactions only.
 
     Settings are Kafka's with underscores (`linger_ms=5`); an unknown one raises InvalidConfig,
     which names the nearest. Nothing connects before the first call that needs the cluster.
@@ -63,6 +70,10 @@ class Producer(Closing, Shown):
         self._thread = shared_loop()
         self._loop = ProducerLoop(self._thread, values)
         self._at_hand = AtHand(self._loop)
+        transactions = self._loop.transactions
+        self._transactions: TransactionUse | None = None  # None: it has no transactional id
+        if transactions is not None:
+            self._transactions = TransactionUse(self._loop, transactions, self._max_block_ms)
         self._cluster, self._clock = self._loop.cluster, self._loop.clock
         self._lock = self._loop.lock
         self._accumulator = self._loop.accumulator
@@ -136,8 +147,8 @@ class Producer(Closing, Shown):
             return self._send_intercepted(self._user.interceptors, record, on_delivery)
         try:
             return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
-        except errors.PylogError:
-            self._count_refused()
+        except errors.PylogError as error:
+            self._count_refused(error)
             raise
 
     def _add(
@@ -195,13 +206,15 @@ class Producer(Closing, Shown):
                 r.topic, r.value, r.key, r.headers, r.partition, r.timestamp_ms, on_delivery
             )
         except errors.PylogError as error:
-            self._count_refused()
+            self._count_refused(error)
             interceptors.on_acknowledgement(None, error)
             raise
 
-    def _count_refused(self) -> None:
+    def _count_refused(self, error: errors.PylogError) -> None:
         with self._lock:
             self._loop.metrics.record_refused()
+        if self._transactions is not None:
+            self._transactions.refused(error)
 
     def _was_counted(self, batch: Batch, index: int) -> bool:
         """Whether a record that was added while somebody closed the batch is in it."""
@@ -275,6 +288,8 @@ class Producer(Closing, Shown):
         """
         accumulator = self._accumulator
         while True:
+            if self._transactions is not None:
+                self._transactions.check_open()
             number = buffer.sticky.current if partition is None else partition
             batch = buffer.open.get(number)
             if batch is None:
@@ -335,6 +350,7 @@ class Producer(Closing, Shown):
             compression=self._loop.compression,
             now_ms=self._clock.wall_ms(),
             stamped_later=self._loop.sender.settings.idempotent,
+            transactional=self._transactions is not None,
         ):
             self._check_size(topic, len(encoded))
             handles.append(self._add_encoded(buffer, number, encoded))
@@ -354,6 +370,8 @@ class Producer(Closing, Shown):
         with self._lock:
             number = buffer.sticky.current if partition is None else partition
             self._wait_for_room(buffer, number, len(encoded), None)
+            if self._transactions is not None:
+                self._transactions.check_open()
             batch = self._accumulator.add_encoded(
                 self._clock.monotonic_ms(),
                 TopicPartition(buffer.name, number),
@@ -457,6 +475,70 @@ class Producer(Closing, Shown):
                 f"{self._buffer_memory}, batch header included. Raise it"
             )
 
+    # ---- transactions -------------------------------------------------------------------------
+
+    def init_transactions(self, keep_prepared_txn: bool = False) -> None:
+        """Once, before the first transaction: fence earlier producers of the `transactional_id`,
+        and abort what they left open. With `keep_prepared_txn` what they have prepared stays, to be
+        completed.
+
+        This and the calls below wait up to `max_block_ms`, and raise RequestTimedOut then: the call
+        goes on, and is made again to wait for its end. An error that is `abortable` asks for
+        `abort_transaction()`, after which the producer goes on; after one that is `fatal`, such as
+        ProducerFenced, only `close()` is left.
+        """
+        self._of_transactions().init(keep_prepared=keep_prepared_txn)
+
+    def begin_transaction(self) -> None:
+        """Open a transaction: what is sent from now on belongs to it."""
+        self._of_transactions().begin()
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        group_metadata: ConsumerGroupMetadata,
+    ) -> None:
+        """Commit these offsets, of the next record to read of each partition, for a consumer's
+        group if the transaction is committed, and then only. `group_metadata` is what
+        `consumer.group_metadata()` says: a member that the group has gone on without is refused,
+        by CommitFailed as the cause of an abortable error.
+        """
+        self._of_transactions().send_offsets(offsets, group_metadata)
+
+    def prepare_transaction(self) -> PreparedTransaction:
+        """Have everything that was sent stored, for somebody else to decide about (KIP-939). Keep
+        what this returns, or its text, with the decision: `complete_transaction` compares it.
+        """
+        return self._of_transactions().prepare()
+
+    def complete_transaction(self, state: PreparedTransaction | str) -> None:
+        """Commit the prepared transaction if it is this one, else abort it."""
+        self._of_transactions().complete(state)
+
+    def commit_transaction(self) -> None:
+        """All of the transaction counts, once all of it is stored. Returns when that is decided;
+        readers of committed records see it a moment later.
+        """
+        self._of_transactions().commit()
+
+    def abort_transaction(self) -> None:
+        """None of the transaction counts. Records that are not on their way fail by
+        TransactionAborted.
+        """
+        self._of_transactions().abort()
+
+    def transaction(self) -> TransactionScope:
+        """`with producer.transaction():` commits at the end of the block; aborts if it raises."""
+        self._of_transactions()
+        return TransactionScope(self)
+
+    def _of_transactions(self) -> TransactionUse:
+        if self._transactions is None:
+            raise errors.InvalidTxnState(f"the producer has no transactional id: {NO_ID}")
+        if self._closed:
+            raise self._thread.closed("the producer")
+        return self._transactions
+
     # ---- waiting ------------------------------------------------------------------------------
 
     def flush(self, timeout: float | None = None) -> None:
@@ -499,6 +581,8 @@ class Producer(Closing, Shown):
         levels, under Kafka's names where it has them. Averages of nothing are NaN.
         """
         counted = self._loop.metrics.read(self._clock.monotonic_ms())
+        if self._transactions is not None:
+            counted.update(self._transactions.times_ns)
         with self._lock:
             return {
                 **counted,
@@ -510,13 +594,16 @@ class Producer(Closing, Shown):
 
     def close(self, timeout: float | None = None) -> None:
         """Send what is buffered, wait up to `timeout` seconds (None: until `delivery_timeout_ms`
-        settles it), fail the rest with ClientClosed, and let go of connections.
+        settles it), fail the rest with ClientClosed, and let go of connections. An open transaction
+        is aborted.
         """
         if self._closed:
             return
         limit_s = seconds_or_none(timeout)
         try:
             if not self._thread.is_current():
+                if self._transactions is not None:
+                    self._transactions.close(limit_s)
                 self.flush(limit_s)
         except errors.RequestTimedOut as error:
             logger.warning("producer closed with records outstanding: %s", error)

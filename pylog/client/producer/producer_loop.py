@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import random
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import Any, Final, assert_never
 
 from pylog import errors
@@ -27,6 +29,7 @@ from pylog.client.producer.delivery import Delivery
 from pylog.client.producer.encoding import PlainTime, batch_bytes, compression_of, split_batch
 from pylog.client.producer.produce_requests import OutgoingRequest, ProduceMessages, answers_of
 from pylog.client.producer.producer_metrics import ProducerMetrics
+from pylog.client.producer.transaction_calls import TransactionCalls
 from pylog.client.sending.accumulator import Accumulator, AccumulatorSettings
 from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.send_events import (
@@ -42,6 +45,16 @@ from pylog.client.sending.send_events import (
 )
 from pylog.client.sending.send_settings import ACKS, SenderSettings
 from pylog.client.sending.sender import Sender
+from pylog.client.sending.transaction_events import (
+    CommitOffsets,
+    EndTransaction,
+    FindCoordinator,
+    InitProducer,
+    OperationDone,
+    TransactionAnswer,
+    TransactionRequest,
+)
+from pylog.client.sending.transactions import Transactions, TransactionSettings
 from pylog.client.streams.stream import PRODUCE, RequestStream
 from pylog.clock import SYSTEM_CLOCK, Clock, busy_ns
 from pylog.deadline_timer import DeadlineTimer
@@ -113,7 +126,10 @@ class ProducerLoop:
             thread, ClusterSettings.of(values), rng=self._rng, on_change=self._on_metadata
         )
         self._messages = ProduceMessages(
-            self._acks, values["request.timeout.ms"], self.cluster.settings.client_id
+            self._acks,
+            values["request.timeout.ms"],
+            self.cluster.settings.client_id,
+            values["transactional.id"] or "",
         )
         batch_size = min(values["batch.size"], values["max.request.size"])
         self.accumulator = Accumulator(
@@ -128,12 +144,17 @@ class ProducerLoop:
             available=self.available,
             draw=self._rng.randrange,
         )
+        settings = SenderSettings.of(values)
+        self.transactions = _transactions(values, settings, self._rng.random)
+        self._is_transactional = self.transactions is not None
+        self._transaction_calls = TransactionCalls(self.cluster, settings.delivery_timeout_ms)
         self.sender = Sender(
-            SenderSettings.of(values),
+            settings,
             self.accumulator,
             self.cluster.metadata,
             self._rng.random,
             self._split,
+            self.transactions,
         )
         thread.call(self._poll)
 
@@ -215,6 +236,8 @@ class ProducerLoop:
             effects = self.sender.fail_all(
                 errors.ClientClosed("the producer was closed before the record was acknowledged")
             )
+            if self.transactions is not None:
+                self.transactions.end(errors.ClientClosed("the producer is closed"), effects)
             self.room.notify_all()
         self._perform(effects)
         self._tell(effects)
@@ -287,7 +310,9 @@ class ProducerLoop:
                         stream.close(abort=True)
                 case RequestProducerId():
                     self._request_producer_id()
-                case BatchDone() | BatchFailed() | BatchSplit():
+                case FindCoordinator() | InitProducer() | CommitOffsets() | EndTransaction():
+                    self._ask_coordinator(effect)
+                case BatchDone() | BatchFailed() | BatchSplit() | OperationDone():
                     pass  # `_tell`
                 case _:
                     assert_never(effect)
@@ -312,8 +337,12 @@ class ProducerLoop:
                 case BatchSplit(batch, parts):
                     self.metrics.batch_split()
                     batch.delivery.split([(part.count, part.delivery) for part in parts])
+                case OperationDone(operation, failure):
+                    operation.waiter.set_result(failure)
                 case SendRequest() | RefreshMetadata() | Disconnect() | RequestProducerId():
                     pass  # `_perform`
+                case FindCoordinator() | InitProducer() | CommitOffsets() | EndTransaction():
+                    pass  # the same
                 case _:
                     assert_never(effect)
         if finished:
@@ -345,9 +374,9 @@ class ProducerLoop:
 
     def _encoded(self, now_ms: int, batch: Batch) -> bytes:
         if self._kernels_until_ms or compiled.is_loaded():
-            return batch_bytes(batch, self.compression)
+            return batch_bytes(batch, self.compression, transactional=self._is_transactional)
         began_ns = busy_ns()
-        data = batch_bytes(batch, self.compression)
+        data = batch_bytes(batch, self.compression, transactional=self._is_transactional)
         if self._plain_time.is_too_long(now_ms, busy_ns() - began_ns):
             self._kernels_until_ms = now_ms + KERNELS_MS_MAX
             self._kernels = kernels.warm_in_background()
@@ -479,3 +508,39 @@ class ProducerLoop:
         if isinstance(error, errors.StaleMetadataError):
             self.cluster.refresh_soon()
         self._step(self.sender.on_producer_id_failed, error)
+
+    # ---- transactions -------------------------------------------------------------------------
+
+    def _ask_coordinator(self, request: TransactionRequest) -> None:
+        task = asyncio.ensure_future(self._transaction_calls.call(request))
+        task.add_done_callback(functools.partial(self._on_coordinator, request))
+
+    def _on_coordinator(
+        self, request: TransactionRequest, task: asyncio.Task[TransactionAnswer]
+    ) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()  # looked at also after the end, or asyncio complains of it
+        if self._closed:
+            return
+        if error is None:
+            self._step(self.sender.on_transaction_answer, request, task.result())
+            return
+        if not isinstance(error, errors.PylogError):
+            logger.error("asking a coordinator failed", exc_info=error)
+            error = errors.UnknownServerError(repr(error))
+        if isinstance(error, errors.StaleMetadataError):
+            self.cluster.refresh_soon()
+        self._step(self.sender.on_no_transaction_answer, request, error)
+
+
+def _transactions(
+    values: Mapping[str, Any], sending: SenderSettings, jitter: Callable[[], float]
+) -> Transactions | None:
+    name = values["transactional.id"]
+    if name is None:
+        return None
+    settings = TransactionSettings(
+        name, values["transaction.timeout.ms"], values["transaction.two.phase.commit.enable"]
+    )
+    return Transactions(settings, sending, jitter, Future)

@@ -31,10 +31,36 @@ def parse_settings(
     if whole_or_none(given.get("acks"), -1, 1) is not None:
         given["acks"] = str(given["acks"])
     values = PRODUCER_SETTINGS.parse({"bootstrap_servers": addresses(bootstrap_servers), **given})
+    _check_transactions(values, given)
     _check_idempotence(values)
     _check_times(values, given)
     _fit_sizes(values)
     return values
+
+
+def _check_transactions(values: dict[str, Any], given: Mapping[str, Any]) -> None:
+    name = values["transactional.id"]
+    if name is None:
+        for setting in ("transaction.timeout.ms", "transaction.two.phase.commit.enable"):
+            if setting.replace(".", "_") in given:
+                raise errors.InvalidConfig(
+                    f"{setting.replace('.', '_')} is of transactions: give transactional_id as well"
+                )
+        return
+    if not name:
+        raise errors.InvalidConfig("transactional_id='': give a name that is not empty, or none")
+    if values["acks"] not in ("all", "-1"):
+        raise errors.InvalidConfig(
+            f"transactional_id={name!r} needs acks='all', not {values['acks']!r}"
+        )
+    if values["enable.idempotence"] is False:
+        raise errors.InvalidConfig(f"transactional_id={name!r} needs enable_idempotence=True")
+    if values["transaction.two.phase.commit.enable"] and "transaction_timeout_ms" in given:
+        raise errors.InvalidConfig(
+            "transaction_timeout_ms has no meaning with transaction_two_phase_commit_enable=True, "
+            "whose transactions do not time out: leave it out"
+        )
+    values["enable.idempotence"] = True
 
 
 def _check_idempotence(values: dict[str, Any]) -> None:

@@ -26,12 +26,16 @@ class Dispatcher:
     """Owned as the sender is. Invariant: a lane with unresolved batches, or a gap, is `busy`."""
 
     def __init__(
-        self, settings: SenderSettings, accumulator: Accumulator, metadata: ClusterMetadata
+        self,
+        settings: SenderSettings,
+        accumulator: Accumulator,
+        metadata: ClusterMetadata,
+        producer_id: ProducerId,
     ) -> None:
         self.settings = settings
         self.request_bytes_max = settings.max_request_size
         """Of several batches together."""
-        self.id = ProducerId()
+        self.id = producer_id
         self.accumulator = accumulator
         self.metadata = metadata
         self.pipes = Pipes(settings.max_in_flight)
@@ -132,6 +136,22 @@ class Dispatcher:
         """
         self.id.used_up(lane.producer_id)
         lane.start_over(topic_id)
+
+    def begin_epoch(self) -> None:
+        """The producer goes on under another epoch: all sequences begin anew. No batch is left of
+        the one before.
+        """
+        for lane in self.lanes.values():
+            if lane.producer_id != NO_PRODUCER_ID or lane.gap:
+                assert not lane.unresolved
+                lane.start_over(lane.topic_id)
+        self.busy.clear()
+        self.is_unsettled = False
+
+    @property
+    def has_sequences(self) -> bool:
+        """Whether a batch had a sequence under the present epoch of a transactional producer."""
+        return any(lane.producer_id != NO_PRODUCER_ID for lane in self.lanes.values())
 
     def enter(self, now_ms: int, tp: TopicPartition, batch: Batch, broker: int) -> None:
         """The batch is being sent: into its lane if this is the first time."""

@@ -141,6 +141,8 @@ class Lane:
         """
         if batch.producer_id != self.producer_id or batch.base_sequence == NO_SEQUENCE:
             return
+        if batch.producer_epoch != self.producer_epoch:
+            return  # of a transaction before
         self.acked_sequence = next_sequence(batch.base_sequence, batch.count - 1)
         if self.state is _FIRST:
             self.become(_STEADY)

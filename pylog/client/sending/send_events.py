@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pylog import errors
 from pylog.client.sending.producer_batch import Batch
+from pylog.client.sending.transaction_events import OperationDone, TransactionRequest
 
 # ---- what an answer says -----------------------------------------------------------------------
 
@@ -88,4 +89,6 @@ Effect = (
     | RefreshMetadata
     | RequestProducerId
     | Disconnect
+    | TransactionRequest
+    | OperationDone
 )

@@ -16,6 +16,8 @@ Order and exactly-once, per partition (a "lane"):
 - a batch that fails after it had a sequence leaves a gap. Nothing new is sent into a lane with a
   gap until what is unresolved settled: either a later batch is accepted, which proves that the
   lost one was stored, or the lane goes on with a fresh producer id;
+- a transactional producer has an epoch for each transaction, in which every lane begins anew; a gap
+  makes the transaction one that can only be aborted, and what is unsent of that fails;
 - a lane moves to a fresh id as a whole, and only where none of its batches can be stored and none
   behind them was accepted. Else all that it has left fails: their order is not bought with a
   second place. (Kafka moves all: redpanda #3039 shows how that stores records twice.)
@@ -24,6 +26,7 @@ Order and exactly-once, per partition (a "lane"):
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Container, Iterable, Sequence
 
 from pylog import errors
@@ -34,6 +37,7 @@ from pylog.client.sending.broker_pipes import Pipe
 from pylog.client.sending.dispatcher import Dispatcher
 from pylog.client.sending.lanes import Lane, LaneState
 from pylog.client.sending.producer_batch import Batch, BatchState, Split
+from pylog.client.sending.producer_id import ProducerId
 from pylog.client.sending.send_events import (
     Ack,
     BatchDone,
@@ -55,6 +59,8 @@ from pylog.client.sending.send_faults import (
     topic_replaced,
 )
 from pylog.client.sending.send_settings import SenderSettings
+from pylog.client.sending.transaction_events import TransactionAnswer, TransactionRequest
+from pylog.client.sending.transactions import Transactions
 
 
 class Sender:
@@ -67,10 +73,13 @@ class Sender:
         metadata: ClusterMetadata,
         jitter: Callable[[], float],
         split: Split,
+        transactions: Transactions | None = None,
     ) -> None:
         """`jitter()`: from 0 to 1, so that retries of many clients do not march in step."""
         self.settings = settings
-        self.dispatcher = Dispatcher(settings, accumulator, metadata)
+        self.transactions = transactions
+        producer_id = ProducerId() if transactions is None else transactions.id
+        self.dispatcher = Dispatcher(settings, accumulator, metadata, producer_id)
         """What goes next."""
         self.pipes = self.dispatcher.pipes
         self._id = self.dispatcher.id
@@ -90,6 +99,8 @@ class Sender:
         effects: list[Effect] = []
         if self.settings.idempotent:
             self._id.have(now_ms, effects)  # before the first record needs it
+        if self.transactions is not None:
+            self._drop_doomed(self.transactions, effects)
         self._expire(now_ms, effects)
         self._cut_overdue(now_ms, effects)
         self._accumulator.mark_lingered(now_ms)
@@ -105,6 +116,8 @@ class Sender:
                 for lane in map(self._lanes.__getitem__, self._busy)
             )
         self.pipes.rest(now_ms)
+        if self.transactions is not None:
+            self._poll_transactions(now_ms, self.transactions, effects)
         return effects
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
@@ -122,6 +135,9 @@ class Sender:
                 times.append(lane.retry_at_ms)
         times += [at for at in (self._id.retry_at_ms, self._refresh_at_ms) if at > now_ms]
         times += self.pipes.deadlines(now_ms, self.settings.request_timeout_ms)
+        if self.transactions is not None:
+            at_ms = self.transactions.next_deadline_ms(now_ms)
+            times += [at_ms] if at_ms is not None else []
         return min(times) if times else None
 
     # ---- events -------------------------------------------------------------------------------
@@ -163,6 +179,8 @@ class Sender:
         if self.dispatcher.is_unsettled or self._accumulator.has_due:
             return effects + self.poll(now_ms)
         self.pipes.rest(now_ms)  # what else a poll does is a matter of time, and has its deadline
+        if self.transactions is not None:
+            self._poll_transactions(now_ms, self.transactions, effects)
         return effects
 
     def on_written(self, now_ms: int, broker: int, correlation: int) -> list[Effect]:
@@ -208,6 +226,24 @@ class Sender:
                 lane.retry_at_ms = now_ms
         self.pipes.keep(self._metadata.brokers)
         return effects + self.poll(now_ms)
+
+    def on_transaction_answer(
+        self, now_ms: int, request: TransactionRequest, answer: TransactionAnswer
+    ) -> list[Effect]:
+        """A coordinator has answered."""
+        assert self.transactions is not None
+        effects: list[Effect] = []
+        if self.transactions.on_answer(now_ms, request, answer, effects):
+            self.dispatcher.begin_epoch()
+        return effects + self.poll(now_ms)
+
+    def on_no_transaction_answer(
+        self, now_ms: int, request: TransactionRequest, error: errors.PylogError
+    ) -> list[Effect]:
+        """A coordinator could not be asked, or has not answered."""
+        assert self.transactions is not None
+        self.transactions.on_no_answer(now_ms, request, error)
+        return self.poll(now_ms)
 
     def fail_all(self, error: errors.PylogError) -> list[Effect]:
         """Nothing is waited for any longer: the producer is closing, or cannot have an id."""
@@ -333,6 +369,8 @@ class Sender:
             self._accumulator.drop(batch)
         self._accumulator.resolve(batch)
         effects.append(BatchFailed(batch, error, record_index))
+        if self.transactions is not None:
+            self.transactions.on_batch_failed(error, effects)
 
     def _expire(self, now_ms: int, effects: list[Effect]) -> None:
         incomplete = self._accumulator.incomplete
@@ -343,6 +381,29 @@ class Sender:
             tp, timeout_ms = batch.topic_partition, self.settings.delivery_timeout_ms
             led = self._metadata.leader(*tp) is not None
             self._fail(batch, timed_out(batch, timeout_ms, led, self._faults.of(tp)), effects)
+
+    # ---- transactions -------------------------------------------------------------------------
+
+    def _poll_transactions(
+        self, now_ms: int, transactions: Transactions, effects: list[Effect]
+    ) -> None:
+        """Behind all that concerns batches, because a transaction ends when none is left."""
+        self._drop_doomed(transactions, effects)
+        if transactions.has_work:
+            transactions.poll(
+                now_ms,
+                is_idle=not self._accumulator.incomplete,
+                has_records=self.dispatcher.has_sequences,
+                effects=effects,
+            )
+
+    def _drop_doomed(self, transactions: Transactions, effects: list[Effect]) -> None:
+        """Fail what is not in flight, once the transaction is to be aborted."""
+        doom = transactions.doom
+        if doom is None:
+            return
+        for batch in [one for one in self._accumulator.incomplete if not one.in_flight]:
+            self._fail(batch, copy.copy(doom), effects)
 
     # ---- overdue and broken streams -----------------------------------------------------------
 

@@ -44,7 +44,10 @@ from pylog_broker.api.producer_ids import (
     InitProducerIdHandler,
     ProducerIdGiven,
 )
+from pylog_broker.api.transactions.producers import TransactionsHandler
 from pylog_broker.config import BrokerConfig
+from pylog_broker.coordinator.transactions.messages import InitProducer, ProducerBegun
+from pylog_broker.coordinator.transactions.transaction import Identity
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import Endpoint, PartitionRecord, TopicRecord
@@ -262,12 +265,20 @@ def test_a_producer_gets_an_id_when_its_address_and_client_may_have_one() -> Non
     async def take() -> ProducerId:
         return ProducerId(next(taken))
 
+    class Transactions:
+        """Begins every producer with the identity that it expects."""
+
+        async def init(self, request: InitProducer) -> ProducerBegun:
+            return ProducerBegun(request.expected)
+
     quota = ProducerIdQuota(lambda: BrokerConfig(max_producer_ids_per_client_id=1))
-    handler = InitProducerIdHandler(take, quota, SYSTEM_CLOCK)
+    transactions = cast(TransactionsHandler, Transactions())
+    handler = InitProducerIdHandler(take, quota, SYSTEM_CLOCK, transactions)
     given = run(handler.handle(CONTEXT, InitProducerId("", 0)))
     assert given == ProducerIdGiven(ProducerId(0), ProducerEpoch(0))
     with pytest.raises(errors.ThrottlingQuotaExceeded, match=r"client\.id 'me'"):
         run(handler.handle(CONTEXT, InitProducerId("", 0)))
     assert run(handler.handle(CONTEXT._replace(client_id="you"), InitProducerId("", 0)))
-    with pytest.raises(errors.NotOffered, match="leave transactional_id out"):
-        run(handler.handle(CONTEXT, InitProducerId("tx", 0)))
+    expected = Identity(ProducerId(7), ProducerEpoch(3))
+    given = run(handler.handle(CONTEXT, InitProducerId("tx", 0, 1_000, expected)))
+    assert given == ProducerIdGiven(*expected), "the coordinator gives it, and no quota counts it"

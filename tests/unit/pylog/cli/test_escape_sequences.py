@@ -30,7 +30,7 @@ ERRORS = (
     ("topics", "create", "t"),
     ("topics", "nonsense"),
     ("topics", "list", "--nonsense"),
-    ("transactions",),
+    ("acls",),
 )
 
 

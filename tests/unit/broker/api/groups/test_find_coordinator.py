@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from pylog.errors import CoordinatorNotAvailable, InvalidGroupId, InvalidRequest, NotOffered
+from pylog.errors import CoordinatorNotAvailable, InvalidGroupId, InvalidRequest
 from pylog.model import (
     CONSUMER_OFFSETS,
     NO_LEADER,
@@ -192,7 +192,5 @@ def test_why_the_topic_cannot_be_made_is_told_and_passes() -> None:
 
 def test_what_cannot_be_found_is_refused_by_name() -> None:
     world = World(*WHOLE)
-    with pytest.raises(NotOffered, match="of type transaction are not offered yet"):
-        world.find("g", type=CoordinatorType.TRANSACTION)
     with pytest.raises(InvalidRequest, match="10001 keys in one request; the limit is 10000"):
         world.find(*["g"] * 10_001)

@@ -9,8 +9,10 @@ import pytest
 from pylog.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
+    InvalidTxnState,
     OutOfOrderSequenceNumber,
     PylogError,
+    TransactionCoordinatorFenced,
     UnknownProducerId,
 )
 from pylog.model import LeaderEpoch, Offset
@@ -19,7 +21,11 @@ from pylog.records.builder import ControlType, encode_control_batch
 from pylog_broker.config import TopicConfig
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.log.validator import INTERNAL, Origin
-from pylog_broker.storage.producers.producer_state import ProducerEntry, ProducerStates
+from pylog_broker.storage.producers.producer_state import (
+    Marker,
+    ProducerEntry,
+    ProducerStates,
+)
 from tests.fakes.logs import WALL_MS, batch_of, open_log, read_all
 from tests.fakes.memory_files import MemoryFiles
 
@@ -170,6 +176,66 @@ def test_markers_and_transactions_in_a_log() -> None:
         log.append_as_leader(end, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS)
     log.append_as_leader(end, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS, origin=INTERNAL)
     assert log.last_stable_offset(Offset(2)) == 2
+
+
+def test_what_may_come_while_a_transaction_is_open() -> None:
+    known = states(header_of(0, transactional=True))
+    assert known.check(header_of(1, transactional=True), log_start_offset=0) is None
+    with pytest.raises(InvalidTxnState, match="transaction of epoch 0 is open"):
+        known.check(header_of(1), log_start_offset=0)
+    with pytest.raises(InvalidTxnState, match="epoch 1: its transaction of epoch 0 is open"):
+        known.check(header_of(0, epoch=1, transactional=True), log_start_offset=0)
+    assert known.has_open(1, 0)
+    assert not known.has_open(1, 1)
+    assert not known.has_open(2, 0)
+    known.apply(marker(epoch=1), 5, Marker(False, 7))
+    assert not known.has_open(1, 0)
+    with pytest.raises(InvalidProducerEpoch, match="its transaction has ended"):
+        known.check(header_of(1, transactional=True), log_start_offset=0)
+    assert known.check(header_of(0, epoch=1, transactional=True), log_start_offset=0) is None
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_which_markers_are_wanted(version: int) -> None:
+    known = states(header_of(0, epoch=3, transactional=True))
+    assert known.wants_marker(2, 0, 1, version=version), "of a producer that is not known"
+    assert known.wants_marker(1, 4, 7, version=version)
+    known.apply(marker(epoch=4), 5, Marker(False, 7))
+    with pytest.raises(TransactionCoordinatorFenced, match="coordinator epoch 6"):
+        known.wants_marker(1, 4, 6, version=version)
+    with pytest.raises(InvalidProducerEpoch):
+        known.wants_marker(1, 3, 7, version=version)
+    assert known.wants_marker(1, 4, 7, version=version), "it comes again"
+    known.apply(header_of(0, epoch=4, transactional=True), 6)
+    # Under version 2 the open transaction is the next one, and this marker comes late (KIP-1228).
+    assert known.wants_marker(1, 4, 7, version=version) is (version == 1)
+    assert known.wants_marker(1, 5, 7, version=version)
+
+
+def test_a_coordinators_batch_has_no_sequences_and_may_be_fenced() -> None:
+    log = open_log(MemoryFiles())
+    batch = batch_of(b"a", producer=(1, 3, -1), transactional=True)
+
+    def write(batch: bytes) -> None:
+        log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS, origin=INTERNAL)
+
+    write(batch)
+    write(batch)
+    assert log.log_end_offset == 2
+    assert log.producers.has_open(1, 3)
+    with pytest.raises(InvalidTxnState):
+        write(batch_of(b"a", producer=(1, 4, -1), transactional=True))
+    with pytest.raises(InvalidProducerEpoch):
+        write(batch_of(b"a", producer=(1, 2, -1), transactional=True))
+
+
+def test_a_producer_with_an_open_transaction_is_never_forgotten() -> None:
+    known = states(header_of(0, transactional=True), header_of(0, pid=2))
+    assert known.expire(10**15, 1) in (0, 1)
+    known.expire(2 * 10**15, 1)
+    assert list(known.ids) == [1]
+    known.keep_only(())
+    assert list(known.ids) == [1]
 
 
 def known_of(log: Log) -> dict[int, ProducerEntry]:

@@ -89,8 +89,8 @@ def test_errors_come_where_they_belong(cluster: FakeCluster) -> None:
             refused = await p.send("one", b"x")
             with pytest.raises(errors.TopicAuthorizationFailed):
                 await refused
-            with pytest.raises(errors.NotOffered):
-                p.begin_transaction()
+            with pytest.raises(errors.InvalidTxnState):
+                await p.begin_transaction()
         with pytest.raises(errors.ClientClosed):
             await p.send("one", b"x")
 

@@ -181,10 +181,10 @@ def test_a_batch_that_cannot_be_made_holds_up_nothing_else(
 ) -> None:  # fmt: skip
     make = producer_loop.batch_bytes
 
-    def stumble(batch: Batch, compression: Compression) -> bytes:
+    def stumble(batch: Batch, compression: Compression, **more: bool) -> bytes:
         if batch.values[:1] == [b"bad"]:
             raise RuntimeError("a defect of the encoder")
-        return make(batch, compression)
+        return make(batch, compression, **more)
 
     monkeypatch.setattr(producer_loop, "batch_bytes", stumble)
     with producer(cluster, linger_ms=50, acks=acks) as p:

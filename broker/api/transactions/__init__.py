@@ -1,0 +1,1 @@
+"""What transactional producers, and whoever looks after transactions, ask of a broker."""
