@@ -304,7 +304,7 @@ class BrokerService:
             on_cluster_stops=self._on_cluster_stops,
         )
         self._parts.engine, self._parts.membership = self._engine, self._membership
-        self._parts.groups = self._groups
+        self._parts.groups, self._parts.shares = self._groups, self._share_groups
         await self._listen(manager)
         settle_memory()
         self._membership.start()

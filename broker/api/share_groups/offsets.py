@@ -218,6 +218,11 @@ class ShareOffsetsHandler:
                 answers.append(DeletedOffsets(name, failure_of(error), topic_id))
             else:
                 answers.append(DeletedOffsets(name, None, topic_id))
+        # Somebody may have joined before the state was gone.
+        lost = frozenset(each for each in known if each.topic_id in wanted)
+        await self._call(
+            group_id, lambda shard, number, _: shard.share.state_lost(number, group_id, lost)
+        )
         return answers
 
     def _found(self, name: TopicPartition) -> TopicIdPartition:

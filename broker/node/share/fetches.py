@@ -45,6 +45,11 @@ SESSION_IDLE_MS_MAX: Final = 5 * 60 * 1000
 connection has ended.
 """
 WAIT_MS_MAX: Final = 5 * 60 * 1000
+READ_MORE: Final = 1.5
+READ_BYTES_MIN: Final = 64 * 1024
+"""A fetch of few records does not read all that it may: half as much again as those records take,
+and this much more.
+"""
 
 _log = logging.getLogger("pylog.share")
 
@@ -351,11 +356,21 @@ class _Poll:
             request.min_bytes,
             request.max_bytes,
             tuple(
-                PartitionFetch(name, led.key.topic_id, offset, request.max_bytes, led.leader_epoch)
+                PartitionFetch(
+                    name, led.key.topic_id, offset, self._bytes_of(led), led.leader_epoch
+                )
                 for name, (led, offset) in readings.items()
             ),
             settings.reads_committed,
         )
+
+    def _bytes_of(self, led: LedSharePartition) -> int:
+        """As much of the log as may be acquired, about."""
+        request = self._request
+        if not led.record_bytes:
+            return request.max_bytes
+        wanted = int(READ_MORE * led.record_bytes * request.wanted.max_records) + READ_BYTES_MIN
+        return min(request.max_bytes, max(wanted, request.min_bytes))
 
     async def _take(
         self, readings: dict[TopicPartition, _Reading], data: Sequence[PartitionData]
@@ -399,6 +414,9 @@ class _Poll:
         state.on_log_start(item.log_start_offset)
         if batches is None:
             batches = log_batches(item.records, item.aborted)
+        records = sum(last - first + 1 for first, last, _ in batches)
+        if records and item.records:
+            led.record_bytes = len(item.records) / records
         wanted = self._request.wanted._replace(max_records=most)
         member_id, now_ms = self._session.key.member_id, self._fetches.now_ms()
         acquired = state.acquire(now_ms, member_id, offset, batches, wanted)
@@ -412,4 +430,6 @@ class _Poll:
             records=with_records_of(item.records, ranges),
             acquired=tuple(acquired),
         )
-        return sum(last - first + 1 for first, last in ranges)
+        count = sum(last - first + 1 for first, last in ranges)
+        self._fetches.led.acquired += count
+        return count
