@@ -45,6 +45,8 @@ SESSION_IDLE_MS_MAX: Final = 5 * 60 * 1000
 connection has ended.
 """
 WAIT_MS_MAX: Final = 5 * 60 * 1000
+DURABLE_SECONDS: Final = 1.0
+"""So long a fetch waits for its acknowledgements to be durable before it acquires nothing."""
 READ_MORE: Final = 1.5
 READ_BYTES_MIN: Final = 64 * 1024
 """A fetch of few records does not read all that it may: half as much again as those records take,
@@ -141,7 +143,7 @@ class ShareFetches:
         found: dict[SharePartitionKey, SharePartitionData] = {}
         if epoch == LAST_EPOCH:
             self._close(session, delivered=False)
-        elif not request.is_renew_ack:
+        elif not request.is_renew_ack and await _durable_soon(acks.values()):
             found = await _Poll(self, session, request).run()
         for each, future in acks.items():
             answer = found.get(each, SharePartitionData(each.topic_id, each.partition))
@@ -234,6 +236,17 @@ class ShareFetches:
     def now_ms(self) -> int:
         """The time."""
         return self._clock.monotonic_ms()
+
+
+async def _durable_soon(acks: Iterable[asyncio.Future[None] | PylogError]) -> bool:
+    """Whether nothing of that is to be waited for long: the answer leaves after it, and the locks
+    of what is acquired with it would be half over.
+    """
+    due = [each for each in acks if isinstance(each, asyncio.Future) and not each.done()]
+    if due:
+        _, late = await asyncio.wait(due, timeout=DURABLE_SECONDS)
+        return not late
+    return True
 
 
 async def _outcome(ack: asyncio.Future[None] | PylogError) -> PylogError | None:
