@@ -144,7 +144,8 @@ class ShareOffsetsHandler:
         except PylogError:
             return offset  # the lag is not known while the partition has no leader
         lag = end - summary.start_offset - summary.delivery_complete_count
-        return offset._replace(lag=max(lag, 0))
+        # Below 0 the leader is so new that it does not know yet how far the log is committed.
+        return offset._replace(lag=lag if lag >= 0 else UNKNOWN)
 
     async def alter(self, _context: RequestContext, request: AlterOffsets) -> list[ShareOffset]:
         """What became of each, in order. Raises InvalidGroupId, InvalidRequest, GroupIdNotFound,
