@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pylog_broker.node.engine import Engine
     from pylog_broker.node.group_coordinators import GroupShards
     from pylog_broker.node.membership import Membership
+    from pylog_broker.node.share.share_groups import BrokerShareGroups
     from pylog_broker.node.transaction_coordinators import TransactionShards
     from pylog_broker.replication.partition import Partition
     from pylog_broker.storage.manager.log_directories import LogDirectories
@@ -63,6 +64,7 @@ class BrokerParts:
     groups: GroupShards | None = None
     transactions: TransactionShards | None = None
     clock: Clock = SYSTEM_CLOCK
+    shares: BrokerShareGroups | None = None
     data: DataApi | None = None
     streams: StreamServer | None = None
     producer_id_quota: ProducerIdQuota | None = None
@@ -136,9 +138,12 @@ class BrokerMetrics:
             page.add(names.CONTROLLER_EPOCH, membership.image.controller_epoch)
         if parts.engine is not None:
             await self._add_replicas(page, parts.engine)
-        shells = [each.shell for each in (parts.groups, parts.transactions) if each is not None]
+        owners = (parts.groups, parts.transactions, parts.shares)
+        shells = [each.shell for each in owners if each is not None]
         if shells:
             _add_coordinators(page, shells)
+        if parts.shares is not None:
+            _add_shares(page, parts.shares)
         if parts.groups is not None:
             await _add_groups(page, parts.groups)
             if parts.engine is not None:
@@ -287,6 +292,13 @@ async def _add_transactions(page: Page, transactions: TransactionShards, wall_ms
     senders = transactions.senders
     page.add(names.TRANSACTION_MARKERS, 0 if senders is None else len(senders))
     page.add(names.TRANSACTIONS_TIMED_OUT, transactions.counts.timed_out)
+
+
+def _add_shares(page: Page, shares: BrokerShareGroups) -> None:
+    page.add(names.SHARE_SESSIONS, len(shares.sessions))
+    page.add(names.SHARE_PARTITIONS, len(shares.led))
+    page.add(names.SHARE_RECORDS_ACQUIRED, shares.led.acquired)
+    page.add(names.SHARE_LOCKS_EXPIRED, shares.led.expired_locks)
 
 
 async def _add_groups(page: Page, groups: GroupShards) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from pylog import AdminClient, ConfigResource, LocalCluster, errors
+from pylog.clock import SYSTEM_CLOCK
 from pylog.records.builder import encode_batch
 from pylog.rpc.v1 import admin_pb2, group_pb2, share_pb2
 from tests.fakes.raw_client import RawClient
@@ -203,7 +204,7 @@ def admin_set(cluster: LocalCluster) -> Callable[..., None]:
 
 def produce(raw: RawClient, topic: str, count: int, batches: int = 1) -> None:
     for _ in range(batches):
-        batch = encode_batch([b"v"] * count, timestamps=0)
+        batch = encode_batch([b"v"] * count, timestamps=SYSTEM_CLOCK.wall_ms())
         ack = raw.produce(raw.leader(topic), topic, batch)
         assert ack.error.code == 0, ack.error
 
@@ -289,7 +290,7 @@ def test_state_survives_its_coordinator_and_the_leader(
     for broker in cluster.brokers:
         cluster.kill(broker)
         cluster.start(broker)
-        eventually(30, lambda: _has_leader(raw, "survives"), "the topic has a leader")
+        eventually(60, lambda: _has_leader(raw, "survives"), "the topic has a leader")
     a.session = 0
     counts: list[tuple[int, int, int]] = []
 
@@ -300,7 +301,7 @@ def test_state_survives_its_coordinator_and_the_leader(
             counts.extend((r.first_offset, r.last_offset, r.delivery_count) for r in each.acquired)
         return bool(counts)
 
-    eventually(30, acquired, "the group goes on")
+    eventually(120, acquired, "the group goes on")
     assert counts == [(6, 9, 3)]
     a.accept((6, 9, ACCEPT))
     offsets(a, start=10, lag=0)

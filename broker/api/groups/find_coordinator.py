@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from pylog.errors import CoordinatorNotAvailable, PylogError
+from pylog.errors import CoordinatorNotAvailable, InvalidRequest, PylogError
 from pylog.model import CONSUMER_OFFSETS, BrokerId
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.groups.names import check_group_id
@@ -40,7 +40,9 @@ Ensure = Callable[[str], Awaitable[InternalTopicEnsured | Failure]]
 
 
 class FindCoordinators(NamedTuple):
-    """Of groups, or of transactional ids."""
+    """Of groups, or of transactional ids. Of share state: group id, topic id and partition, with
+    colons between them.
+    """
 
     type: CoordinatorType
     keys: tuple[str, ...]
@@ -94,6 +96,8 @@ class FindCoordinatorHandler:
         try:
             if kind is CoordinatorType.TRANSACTION:
                 check_transactional_id(key)
+            elif kind is CoordinatorType.SHARE:
+                _check_share_key(key)
             else:
                 # Kafka takes a group without a name: very old consumers committed in it.
                 check_group_id(key, may_be_empty=True)
@@ -110,3 +114,13 @@ class FindCoordinatorHandler:
                 f"{topic.name}-{number}, which has {key!r}, has no leader at the moment"
             )
         return leader
+
+
+def _check_share_key(key: str) -> None:
+    """Raises InvalidRequest and InvalidGroupId."""
+    parts = key.rsplit(":", 2)
+    if len(parts) != 3 or not parts[1] or not (parts[2].isascii() and parts[2].isdigit()):
+        raise InvalidRequest(
+            f"{key[:80]!r} is no partition of a share group: group id:topic id:partition"
+        )
+    check_group_id(parts[0])
