@@ -18,13 +18,6 @@ from tests.sim.scheduler import US_PER_MS
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
 
-STRATEGIES = (
-    ("range",),
-    ("roundrobin",),
-    ("sticky",),
-    ("cooperative-sticky",),
-    ("range", "cooperative-sticky"),
-)
 PAUSE_MS_MAX = 4_000
 
 
@@ -95,7 +88,7 @@ class Groups:
         """The groups, one member after the other."""
         for number in range(self._swarm.groups):
             protocols = self._rng.choice(self._swarm.protocols)
-            group = _Group(f"g{number}", protocols, self._rng.choice(STRATEGIES))
+            group = _Group(f"g{number}", protocols, self._rng.choice(self._swarm.strategies))
             self._groups.append(group)
             for index in range(self._swarm.members):
                 is_static = self._rng.random() < self._swarm.static_share

@@ -208,6 +208,7 @@ def _among(*faults: str, then: Callable[[Swarm], Swarm]) -> Callable[[Swarm], Sw
 
 CLASSIC = (("classic",),)
 CONSUMER = (("consumer",),)
+COOPERATIVE = (("cooperative-sticky",),)
 LEADERS_CHANGE = ("kill", "isolate", "stop", "kill_all")
 
 GROUP_VARIANTS: dict[str, Variant] = {
@@ -218,6 +219,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
             (ConsumerGroup, "check_commit", _any_caller),
         ),
         leaning=_with_members("stall", "pause", "replace", "crash"),
+        caught_by=3,
         groups=True,
     ),
     "commit_answered_early": Variant(
@@ -228,43 +230,59 @@ GROUP_VARIANTS: dict[str, Variant] = {
     "stranger_lives": Variant(
         "The heartbeat of a member that was put out is answered as if it were one",
         ((ClassicProtocol, "heartbeat", _always_there),),
-        leaning=_with_members("pause", "stall", protocols=CLASSIC),
+        leaning=_among(
+            "session_breaks",
+            then=_with_members(
+                "pause",
+                protocols=CLASSIC,
+                static_share=0.0,
+                session_timeout_ms=900,
+                max_poll_ms=60_000,
+            ),
+        ),
+        caught_by=6,
         groups=True,
     ),
     "handed_on_before_it_was_free": Variant(
         "A partition is given to its next owner while the one before has it",
         ((protocol, "reconciled", _as_if_free),),
         leaning=_with_members("crash", "close", "resubscribe", protocols=CONSUMER),
+        caught_by=3,
         groups=True,
     ),
     "revoked_without_a_word": Variant(
         "A member counts as having given up what it was just told to give up",
         ((protocol, "reconciled", _as_if_given_up),),
         leaning=_with_members("crash", "close", "resubscribe", protocols=CONSUMER),
+        caught_by=3,
         groups=True,
     ),
     "epoch_stays": Variant(
         "A group's epoch does not go up when a topic grows",
         ((ConsumerProtocol, "on_topics_changed", _no_decision),),
         leaning=_among("grow", then=_with_members("stall", protocols=CONSUMER, static_share=0.0)),
+        caught_by=6,
         groups=True,
     ),
     "offsets_lost_between_slices": Variant(
         "B-G9: the first record of each further slice is lost on load",
         ((coordinators, "slice_of", _loses_the_first),),
         leaning=_among(*LEADERS_CHANGE, then=_with_members(slice_bytes=150)),
+        caught_by=3,
         groups=True,
     ),
     "tombstones_ignored": Variant(
         "B-G11: a position that was forgotten is there again by replay",
         ((GroupOffsets, "replay", _values_only),),
         leaning=_with_members("resubscribe", retention_ms=2_000),
+        caught_by=4,
         groups=True,
     ),
     "static_member_not_replaced": Variant(
         "B-G7: of two members with one instance id the first is taken for the second",
         ((ClassicGroup, "check_id", _whoever_says_so),),
         leaning=_with_members("replace", protocols=CLASSIC, static_share=1.0),
+        caught_by=3,
         groups=True,
     ),
     "no_session_after_a_load": Variant(
@@ -274,18 +292,21 @@ GROUP_VARIANTS: dict[str, Variant] = {
             (ConsumerProtocol, "on_loaded", _no_decision),
         ),
         leaning=_among(*LEADERS_CHANGE, then=_with_members("crash", static_share=0.0)),
+        caught_by=3,
         groups=True,
     ),
     "loaded_by_half": Variant(
         "A coordinator decides before it has read its log to the end",
         ((Shard, "load", _loaded_by_the_first_slice),),
         leaning=_among(*LEADERS_CHANGE, then=_with_members(slice_bytes=150)),
+        caught_by=3,
         groups=True,
     ),
     "failed_append_ignored": Variant(
         "A coordinator goes on on top of records that were not written",
         ((CoordinatorRuntime, "on_append_failed", _nothing_failed),),
         leaning=_among("disk_full", "isolate", then=_with_members()),
+        caught_by=5,
         groups=True,
     ),
     "expired_with_members": Variant(
@@ -304,6 +325,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
             (ConsumerGroup, "subscribes_to", _nobody_reads),
         ),
         leaning=_with_members("stall", retention_ms=2_000),
+        caught_by=6,
         groups=True,
     ),
     "positions_outlive_their_topic": Variant(
@@ -321,6 +343,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
         "B-G18: what is given up is committed before the user is done with it",
         ((GroupManagers, "_hand_over", _without_the_user),),
         leaning=_with_members("crash", "close", "restart"),
+        caught_by=4,
         groups=True,
     ),
     "reads_what_was_revoked": Variant(
@@ -333,18 +356,21 @@ GROUP_VARIANTS: dict[str, Variant] = {
         "A member takes the answer to a heartbeat that it does not wait for",
         ((ConsumerMembership, "on_heartbeat", _whatever_was_asked),),
         leaning=_with_members("pause", "stall", "restart", protocols=CONSUMER),
+        caught_by=3,
         groups=True,
     ),
     "eager_member_keeps": Variant(
         "A member joins the next generation with what its strategy has it give up",
         ((ClassicMembership, "_prepare", _keeps_all),),
         leaning=_with_members("crash", "close", "restart", protocols=CLASSIC),
+        caught_by=3,
         groups=True,
     ),
     "moved_in_one_generation": Variant(
         "KIP-429: a partition that moves is its new owner's before the old one gave it up",
         ((CooperativeStickyAssignor, "assign", StickyAssignor.assign),),
-        leaning=_with_members("crash", "close", "restart", protocols=CLASSIC),
+        leaning=_with_members("crash", "close", protocols=CLASSIC, strategies=COOPERATIVE),
+        caught_by=3,
         groups=True,
     ),
     "reset_by_a_member_that_begins": Variant(

@@ -116,6 +116,76 @@ REQUIRED = (
 )
 """Things that must happen at least once in a set of runs, or the set has proved nothing."""
 
+REQUIRED_OF_GROUPS = (
+    # calls, and what coordinators refuse
+    "FindCoordinator",
+    "FindCoordinator answered CoordinatorNotAvailable",
+    "JoinGroup",
+    "JoinGroup answered MemberIdRequired",
+    "JoinGroup answered UnknownMemberId",
+    "SyncGroup",
+    "SyncGroup: REBALANCE_IN_PROGRESS",
+    "Heartbeat",
+    "Heartbeat answered RebalanceInProgress",
+    "Heartbeat answered UnknownMemberId",
+    "LeaveGroup",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupHeartbeat answered CoordinatorLoadInProgress",
+    "ConsumerGroupHeartbeat answered CoordinatorNotAvailable",
+    "ConsumerGroupHeartbeat answered NotCoordinator",
+    "ConsumerGroupHeartbeat answered UnknownMemberId",
+    "ConsumerGroupHeartbeat answered UnreleasedInstanceId",
+    "OffsetCommit",
+    "OffsetCommit: NOT_COORDINATOR",
+    "OffsetCommit: REQUEST_TIMED_OUT",
+    "OffsetCommit: STALE_MEMBER_EPOCH",
+    "OffsetCommit: UNKNOWN_MEMBER_ID",
+    "OffsetFetch",
+    "JoinGroup not answered",
+    "SyncGroup not answered",
+    "Heartbeat not answered",
+    "ConsumerGroupHeartbeat not answered",
+    "OffsetCommit not answered",
+    "OffsetFetch not answered",
+    "answer heard twice",
+    "caller gone",
+    # members
+    "crash",
+    "close",
+    "restart",
+    "replace",
+    "stall",
+    "pause",
+    "resubscribe",
+    "classic member PREPARING_REBALANCE",
+    "classic member COMPLETING_REBALANCE",
+    "classic member STABLE",
+    "classic member UNJOINED",
+    "consumer member JOINING",
+    "consumer member RECONCILING",
+    "consumer member ACKNOWLEDGING",
+    "consumer member STABLE",
+    "consumer member FENCED",
+    "consumer member STALE",
+    "listener told: assigned",
+    "listener told: revoked",
+    "listener told: lost",
+    "closed in time",
+    "sync commit done",
+    "async commit done",
+    "async commit CommitFailed",
+    # coordinators
+    "internal topic asked for",
+    "append refused",
+    "generation or epoch in the log",
+    "commit acknowledged",
+    "partition begun",
+    "position expired",
+    "group gone",
+    "memory compared with the log",
+)
+"""The same for groups of consumers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -249,8 +319,9 @@ def _one(work: tuple[int, str, bool]) -> Outcome:
 
 
 def never_happened(outcomes: Iterable[Outcome]) -> list[str]:
-    """What of REQUIRED no run has seen."""
+    """What of REQUIRED, and of REQUIRED_OF_GROUPS, no run has seen."""
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total += outcome.sometimes
-    return [name for name in REQUIRED if not total[name]]
+    wanted = (*REQUIRED, *(f"groups: {name}" for name in REQUIRED_OF_GROUPS))
+    return [name for name in wanted if not total[name]]

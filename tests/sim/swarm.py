@@ -130,6 +130,14 @@ GROUPS_SHARE = 0.25
 
 MEMBER_FAULTS = ("crash", "close", "restart", "replace", "stall", "pause", "resubscribe")
 
+STRATEGIES = (
+    ("range",),
+    ("roundrobin",),
+    ("sticky",),
+    ("cooperative-sticky",),
+    ("range", "cooperative-sticky"),
+)
+
 PROTOCOLS = (("classic",), ("consumer",), ("consumer",), ("classic", "consumer"))
 """Which protocols the members of one group speak."""
 
@@ -142,6 +150,7 @@ class GroupSwarm:
     members: int  # of each, at most
     partitions: int  # of the internal topic
     protocols: tuple[tuple[str, ...], ...]
+    strategies: tuple[tuple[str, ...], ...]  # of members that speak the classic protocol
     static_share: float
     faults: tuple[str, ...]
     interval_ms: float
@@ -266,6 +275,7 @@ def with_groups(swarm: Swarm, rng: random.Random) -> Swarm:
             members=rng.choice((1, 2, 2, 3)),
             partitions=rng.choice((1, 1, 2)),
             protocols=rng.choice(((("classic",),), (("consumer",),), PROTOCOLS)),
+            strategies=STRATEGIES,
             static_share=rng.choice((0.0, 0.0, 0.5, 1.0)),
             faults=chosen or ("crash",),
             interval_ms=rng.choice((300.0, 1_000.0, 3_000.0)),
