@@ -89,11 +89,11 @@ class Administrator(Actor):
 
     def recreate(self) -> None:
         """Delete the topic, and make another one of its name."""
-        if self.busy or not self.cluster.image.topics_by_id:
+        topic = self.cluster.topic()
+        if self.busy or topic is None:
             return
         self.busy = True
-        topic_id = next(iter(self.cluster.image.topics_by_id))
-        self._delete(topic_id)
+        self._delete(topic.topic_id)
 
     def _delete(self, topic_id: TopicId) -> None:
         def heard(answer: Any) -> None:
@@ -137,9 +137,8 @@ class Administrator(Actor):
         empty = self._empty_partitions()
         if empty:
             self.cluster.sometimes["election by command"] += 1
-            topic = self.cluster.topic()
-            assert topic is not None
-            self.asked_unclean.update((topic.topic_id, number) for _, number in empty)
+            topics = self.cluster.image.topics_by_name
+            self.asked_unclean.update((topics[name].topic_id, number) for name, number in empty)
             request = ElectLeaders(unclean=True, partitions=empty)
             self._ask(ControllerProcess.serve_elect_leaders, request, lambda _: None)
         self.timer(1_000, self.help_empty_partitions)
@@ -151,7 +150,7 @@ class Administrator(Actor):
         """
         cluster = self.cluster
         return tuple(
-            (cluster.TOPIC, partition.partition)
+            (cluster.image.topics_by_id[partition.topic_id].name, partition.partition)
             for partition in cluster.image.partitions()
             if not (*partition.isr, *partition.eligible_leader_replicas)
             and (partition.emptied_replicas or not partition.never_committed)

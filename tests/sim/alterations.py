@@ -113,7 +113,8 @@ class OutlivedRefusal:
             record = cluster.image.partition(wish.topic_id, wish.partition)
             if record is None or record.partition_epoch != wish.partition_epoch:
                 continue
-            if len(record.isr) < cluster.min_isr_of(cluster.image):
+            topic = cluster.image.topics_by_id[wish.topic_id].name
+            if len(record.isr) < cluster.min_isr_of(cluster.image, topic):
                 continue  # nothing is committed until it has joined
             for state in wish.isr:
                 if state.broker_id not in record.isr and state.broker_id != request.broker_id:

@@ -66,6 +66,8 @@ class BrokerMembership:
         self._process.step(
             self._process.core.on_metadata(self._process.now_ms(), self._process.image, delta)
         )
+        if self._process.groups is not None:
+            self._process.groups.on_metadata(delta)
         self._progress()
 
     def _open_session(self) -> None:

@@ -6,11 +6,12 @@ core the ghost state looks at every replica that the broker holds.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pylog import errors
-from pylog.model import BrokerEpoch, BrokerId, TopicPartition
+from pylog.model import CONSUMER_OFFSETS, BrokerEpoch, BrokerId, TopicPartition
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.replication.messages import (
@@ -21,6 +22,8 @@ from pylog_broker.replication.messages import (
     FetchDone,
     FetchStands,
     HighWatermarkMoved,
+    InternalAppended,
+    InternalRead,
     LeadershipBegan,
     LeadershipEnded,
     OffsetsListed,
@@ -48,6 +51,7 @@ from tests.sim.disk import TornWrite
 from tests.sim.durable import check_recovery_point
 from tests.sim.files import SimFiles
 from tests.sim.ghost import Violation
+from tests.sim.group_service import GroupCall, GroupService
 from tests.sim.leaderships import Leaderships, logs_to_check
 from tests.sim.net import Deliver
 from tests.sim.rpc import Actor, Call, unary
@@ -83,6 +87,7 @@ class BrokerProcess(Actor):
         self.core: ReplicaManager | None = None
         self.calls = BrokerCalls(self)
         self.clients = ClientService(self)
+        self.groups: GroupService | None = None
         self.membership = BrokerMembership(self)
         self._startup = BrokerStartup(self)
         self._tick_at = -1
@@ -109,6 +114,8 @@ class BrokerProcess(Actor):
         self._leaderships = Leaderships(
             self.broker_id, self.cluster.led_by_epoch, self.cluster.sometimes
         )
+        if self.cluster.groups is not None:
+            self.groups = GroupService(self)
         self.logs.on_failure(lambda: self.timer(0, self.take_failures))
         self.take_failures()
         self.step(self.core.on_registered(self.now_ms(), broker_epoch))
@@ -121,11 +128,16 @@ class BrokerProcess(Actor):
     def run(self, fn: Callable[..., None], *args: Any) -> None:
         if self.is_closing and not isinstance(getattr(fn, "__self__", None), _GO_ON_TO_THE_END):
             return
+        before = asyncio._get_running_loop()
+        if self.groups is not None:
+            asyncio._set_running_loop(self.groups.loop)  # type: ignore[arg-type]
         try:
             fn(*args)
         except TornWrite:
             self.cluster.sometimes["torn write"] += 1
             self.node.kill(self.node.rng.randint(20, self.cluster.swarm.away_ms))
+        finally:
+            asyncio._set_running_loop(before)
 
     def now_ms(self) -> int:
         """The broker's monotonic clock."""
@@ -152,7 +164,7 @@ class BrokerProcess(Actor):
             log = logs.get(state.topic_partition)
             if log is None:
                 continue
-            min_insync = self.cluster.min_isr_of(self.image)
+            min_insync = self.cluster.min_isr_of(self.image, state.topic_partition.topic)
             shadows.observe(
                 self.broker_id, state, log, self.node.disk, min_insync, self._is_placed_anew
             )
@@ -265,7 +277,12 @@ class BrokerProcess(Actor):
                 call: Any = effect.token
                 call.answer(effect)
             case LeadershipBegan() | LeadershipEnded() | HighWatermarkMoved():
-                pass  # heard before all others: by `leaderships`
+                # heard before all others: by `leaderships`
+                if self.groups is not None and effect.topic_partition.topic == CONSUMER_OFFSETS:
+                    self.groups.perform(effect)
+            case InternalRead() | InternalAppended():
+                assert self.groups is not None
+                self.groups.perform(effect)
             case OffsetsListed():
                 listed: Any = effect.token
                 listed(effect.answers)
@@ -283,7 +300,10 @@ class BrokerProcess(Actor):
         self.pool.run("removal", lambda: logs.remove_directory(directory), removed)
 
     def cancelled(self, call: Call) -> None:
-        self.clients.cancelled(call)
+        if self.groups is not None and isinstance(call.value, GroupCall):
+            self.groups.cancelled(call)
+        else:
+            self.clients.cancelled(call)
 
     def _arm(self) -> None:
         assert self.core is not None
@@ -380,6 +400,8 @@ class BrokerProcess(Actor):
         logs, core = self.logs, self.core
         assert logs is not None
         assert core is not None
+        if self.groups is not None:
+            self.groups.stop()
         self.is_closing = True
         self._refused = (self.node.disk.shortages, self.node.disk.refusals)
 

@@ -15,6 +15,7 @@ from itertools import takewhile
 from pylog import errors
 from pylog.config import LONG_MAX
 from pylog.model import (
+    CONSUMER_OFFSETS,
     NO_LEADER,
     BrokerId,
     NewTopic,
@@ -43,6 +44,7 @@ from tests.sim.consumers import ConsumerApp
 from tests.sim.controller_node import ControllerNode
 from tests.sim.disk import MOUNTS
 from tests.sim.ghost import PartitionGhost, Violation
+from tests.sim.group_apps import Groups
 from tests.sim.leaderships import LedByEpoch
 from tests.sim.net import Net
 from tests.sim.producers import ProducerApp
@@ -65,6 +67,7 @@ DRAWN = (
     "commands",
     "occasions",
     "metadata batches",
+    "groups",
 )
 
 
@@ -78,11 +81,13 @@ class Cluster:
         seed: int,
         trace: Trace | None = None,
         leaning: Callable[[Swarm], Swarm] = lambda swarm: swarm,
+        *,
+        groups: bool | None = None,
     ) -> None:
-        """`leaning` changes what the seed has drawn."""
+        """`leaning` changes what the seed has drawn. `groups`: see `draw`."""
         self.scheduler = Scheduler(seed, trace)
         rng = self.scheduler.rng
-        self.swarm: Swarm = leaning(draw(*map(rng, DRAWN)))
+        self.swarm: Swarm = leaning(draw(*map(rng, DRAWN), groups))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
         self.alterations = Alterations(self.net)
@@ -94,6 +99,7 @@ class Cluster:
         self.brokers = {n: BrokerNode(self, n) for n in range(1, self.swarm.brokers + 1)}
         self.owners: dict[BrokerId, BrokerNode] = {}
         self.administrator = Administrator(self)
+        self.groups = Groups(self) if self.swarm.groups is not None else None
         self.topic_created = False
         self.healing = False
         self.producers: list[ProducerApp] = []
@@ -114,6 +120,8 @@ class Cluster:
         self._start_consumer("r", roams=False)
         self._start_consumer("s", roams=True)
         self.scheduler.after(self._rng.randint(0, 15 * US_PER_S), self._come_late)
+        if self.groups is not None:
+            self.groups.start()
 
     def _come_late(self) -> None:
         """One that was not there when the first records were written, and deleted again."""
@@ -206,6 +214,7 @@ class Cluster:
             snapshot_interval_records=self.swarm.snapshot_records,
             tail_records_max=self.swarm.snapshot_records,
             topic_defaults=TopicConfig(min_insync_replicas=self.swarm.min_insync),
+            internal_topics=({} if self.groups is None else {CONSUMER_OFFSETS: self.groups.topic}),
         )
 
     def broker_config(self) -> BrokerConfig:
@@ -280,21 +289,22 @@ class Cluster:
             self._send_wanderers()
 
     def _configured(self) -> None:
-        topic = self.topic()
-        if topic is None:
-            return
+        for topic in self.image.topics_by_id.values():
+            self._topic_configured(topic)
+
+    def _topic_configured(self, topic: TopicImage) -> None:
         values = self.image.topic_configs(topic.name)
-        self.min_insync.add(self.min_isr_of(self.image))
+        self.min_insync.add(self.min_isr_of(self.image, topic.name))
         for number in topic.partitions:
             ghost = self.shadows.ghost(topic.topic_id, number)
             ghost.may_compact = ghost.may_compact or "compact" in values["cleanup.policy"]
             ghost.delete_retention_ms = int(values["delete.retention.ms"])
 
-    def min_isr_of(self, image: MetadataImage) -> int:
+    def min_isr_of(self, image: MetadataImage, topic: str) -> int:
         """What holds for the topic by these metadata; else by what all were started with."""
         name, default = "min.insync.replicas", str(self.swarm.min_insync)
         for_all = image.cluster_configs().get(name, default)
-        return int(image.topic_configs(self.TOPIC).get(name, for_all))
+        return int(image.topic_configs(topic).get(name, for_all))
 
     def _registered(self, record: RegisterBrokerRecord) -> None:
         node = self.owners[record.broker_id]
@@ -482,7 +492,10 @@ class Cluster:
             producer.hear(producer.say_last_words)
         for consumer in self.consumers:
             consumer.hear(consumer.settle)
+        if self.groups is not None:
+            self.groups.settle()
         self.administrator.help_empty_partitions()
+        self._committed_at_heal = {key: g.committed_end for key, g in self.shadows.ghosts.items()}
         deadline = self.scheduler.now_us + CONVERGE_WITHIN_S * US_PER_S
         self._run_until(self.converged, deadline)
         if not self.converged():
@@ -509,9 +522,16 @@ class Cluster:
                 # retention is each broker's own business, so a follower may be ahead
                 if shadow.log_start < begin:
                     return False
+                if self.image.topics_by_id[partition.topic_id].name == CONSUMER_OFFSETS:
+                    # members go on to commit: what was committed by then is everywhere
+                    if shadow.high_watermark < self._committed_at_heal.get(ghost.key, 0):
+                        return False
+                    continue
                 if not shadow.high_watermark == shadow.end == ghost.committed_end:
                     return False
-        return not any(consumer.waits_for for consumer in self.consumers)
+        if any(consumer.waits_for for consumer in self.consumers):
+            return False
+        return self.groups is None or not self.groups.waits_for
 
     def is_caught_up(self, node: BrokerNode) -> bool:
         """Whether the broker follows somewhere, and holds all that is committed or more."""
@@ -537,7 +557,7 @@ class Cluster:
         swarm = self.swarm
         may = swarm.upkeep is not None or swarm.log_dirs > 1
         losing = {"unregister", "unregister_eligible", "unclean"}
-        may = may or not losing.isdisjoint(swarm.faults)
+        may = may or not losing.isdisjoint(swarm.faults) or swarm.groups is not None
         return may and any(
             {
                 broker
@@ -566,6 +586,8 @@ class Cluster:
                 )
         apps = [*(app for app in self.producers if app.alive), *self.consumers]
         lines.extend(f"  {app.name} waits for {what}" for app in apps for what in app.waits_for)
+        if self.groups is not None:
+            lines.extend(f"  {what}" for what in self.groups.waits_for)
         return "\n".join(lines)
 
     def check_end(self) -> None:
@@ -576,6 +598,8 @@ class Cluster:
             self.sometimes["access refused for a moment"] += node.disk.shortages
             assert node.process is not None
             node.process.check_all_serve()
+            if node.process.groups is not None:
+                node.process.groups.compare_all()
         for producer in self.producers:
             producer.check_history()
         process = self.controller.process

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, assert_never, cast
+from typing import TYPE_CHECKING, cast
 
 from pylog import errors
 from pylog.client.consumer.collecting import Collector, Parts
@@ -31,6 +31,7 @@ from pylog.client.fetching.fetch_events import (
 )
 from pylog.client.fetching.fetch_events import Fetch as FetchEffect
 from pylog.client.fetching.fetch_state import FetcherSettings, Partition
+from pylog.client.fetching.group_managers import GroupSettings
 from pylog.model import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -101,7 +102,13 @@ class ConsumerApp(Actor):
     """
 
     def __init__(
-        self, cluster: Cluster, name: str, *, roams: bool, reset: str = "earliest"
+        self,
+        cluster: Cluster,
+        name: str,
+        *,
+        roams: bool,
+        reset: str = "earliest",
+        group: GroupSettings | None = None,
     ) -> None:
         super().__init__(Machine(name, cluster.scheduler, 0))
         self.cluster = cluster
@@ -126,6 +133,7 @@ class ConsumerApp(Actor):
             self._kept.metadata,
             self.rng.random,
             cluster.wall_ms,
+            group,
         )
         self.core.fetcher.active = True
         self.positions = self.core.positions
@@ -303,7 +311,8 @@ class ConsumerApp(Actor):
         that has sought a bare offset has none. What other leaders say is judged where they say it.
         """
         tp = asked.topic_partition
-        if not asked.topic_id or self.positions.partitions[tp].last_epoch >= 0:
+        partition = self.positions.partitions.get(tp)
+        if not asked.topic_id or partition is None or partition.last_epoch >= 0:
             return
         ghost = self.cluster.shadows.ghost(TopicId(asked.topic_id), tp.partition)
         if asked.leader_epoch < ghost.newest_epoch:
@@ -373,11 +382,15 @@ class ConsumerApp(Actor):
                 case Notice(text):
                     self.cluster.scheduler.note("notice", self.name, text)
                 case _:
-                    assert_never(effect)
+                    self._ask(effect)
         if deadline_ms is not None and (self._tick_at < 0 or deadline_ms < self._tick_at):
             self._tick_at = deadline_ms
             self.timer(max(1, deadline_ms - self.now_ms()), self._tick, deadline_ms)
         self._news()
+
+    def _ask(self, effect: Effect) -> None:
+        """Something of a group, which this one has not."""
+        raise AssertionError(effect)
 
     def _tick(self, deadline: int) -> None:
         if deadline == self._tick_at:

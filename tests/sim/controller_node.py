@@ -358,6 +358,9 @@ class ControllerProcess(Actor):
     def serve_producer_ids(self, broker: tuple[BrokerId, BrokerEpoch], answer: Answer) -> None:
         self._decide(self.core.allocate_producer_ids, *broker, answer)
 
+    def serve_ensure_internal_topic(self, request: Any, answer: Answer) -> None:
+        self._decide(self.core.ensure_internal_topic, request, answer)
+
     def serve_shutdown(self, broker: tuple[BrokerId, BrokerEpoch], answer: Answer) -> None:
         self._decide(self.core.controlled_shutdown, *broker, answer)
 

@@ -9,13 +9,17 @@ import subprocess
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from types import ModuleType
 
 from pylog_broker.controller import metadata_batches
+from pylog_broker.node import coordinators
 from tests.sim.cluster import Cluster
 from tests.sim.ghost import Violation
 from tests.sim.nemesis import Nemesis
 from tests.sim.scheduler import US_PER_S, Trace
+from tests.sim.variant import overridden
 from tests.sim.variants import VARIANTS
 
 FAULTS_S = 20
@@ -112,6 +116,76 @@ REQUIRED = (
 )
 """Things that must happen at least once in a set of runs, or the set has proved nothing."""
 
+REQUIRED_OF_GROUPS = (
+    # calls, and what coordinators refuse
+    "FindCoordinator",
+    "FindCoordinator answered CoordinatorNotAvailable",
+    "JoinGroup",
+    "JoinGroup answered MemberIdRequired",
+    "JoinGroup answered UnknownMemberId",
+    "SyncGroup",
+    "SyncGroup: REBALANCE_IN_PROGRESS",
+    "Heartbeat",
+    "Heartbeat answered RebalanceInProgress",
+    "Heartbeat answered UnknownMemberId",
+    "LeaveGroup",
+    "ConsumerGroupHeartbeat",
+    "ConsumerGroupHeartbeat answered CoordinatorLoadInProgress",
+    "ConsumerGroupHeartbeat answered CoordinatorNotAvailable",
+    "ConsumerGroupHeartbeat answered NotCoordinator",
+    "ConsumerGroupHeartbeat answered UnknownMemberId",
+    "ConsumerGroupHeartbeat answered UnreleasedInstanceId",
+    "OffsetCommit",
+    "OffsetCommit: NOT_COORDINATOR",
+    "OffsetCommit: REQUEST_TIMED_OUT",
+    "OffsetCommit: STALE_MEMBER_EPOCH",
+    "OffsetCommit: UNKNOWN_MEMBER_ID",
+    "OffsetFetch",
+    "JoinGroup not answered",
+    "SyncGroup not answered",
+    "Heartbeat not answered",
+    "ConsumerGroupHeartbeat not answered",
+    "OffsetCommit not answered",
+    "OffsetFetch not answered",
+    "answer heard twice",
+    "caller gone",
+    # members
+    "crash",
+    "close",
+    "restart",
+    "replace",
+    "stall",
+    "pause",
+    "resubscribe",
+    "classic member PREPARING_REBALANCE",
+    "classic member COMPLETING_REBALANCE",
+    "classic member STABLE",
+    "classic member UNJOINED",
+    "consumer member JOINING",
+    "consumer member RECONCILING",
+    "consumer member ACKNOWLEDGING",
+    "consumer member STABLE",
+    "consumer member FENCED",
+    "consumer member STALE",
+    "listener told: assigned",
+    "listener told: revoked",
+    "listener told: lost",
+    "closed in time",
+    "sync commit done",
+    "async commit done",
+    "async commit CommitFailed",
+    # coordinators
+    "internal topic asked for",
+    "append refused",
+    "generation or epoch in the log",
+    "commit acknowledged",
+    "partition begun",
+    "position expired",
+    "group gone",
+    "memory compared with the log",
+)
+"""The same for groups of consumers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -126,17 +200,22 @@ class Outcome:
 
 
 def run_seed(
-    seed: int, variant: str = "production", echo: Callable[[str], None] | None = None
+    seed: int,
+    variant: str = "production",
+    echo: Callable[[str], None] | None = None,
+    *,
+    groups: bool = False,
 ) -> Outcome:
-    """Run one seed from start to end."""
+    """Run one seed from start to end. `groups`: with groups of consumers, whatever it draws."""
     trace = Trace(echo=echo)
     # recovery warns of every cut tail, and here that is the daily bread
-    logging.getLogger("pylog_broker").setLevel(logging.CRITICAL + 1)
+    for name in ("pylog_broker", "pylog"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     gc.disable()  # a run allocates much and keeps it; collecting in between doubles its time
     gc.freeze()  # what was there before it need not be looked at
     try:
         with VARIANTS[variant].installed() as installed:
-            cluster = Cluster(seed, trace, installed.leaning)
+            cluster = Cluster(seed, trace, installed.leaning, groups=groups or installed.groups)
             invariant = report = ""
             try:
                 _run(cluster)
@@ -145,7 +224,7 @@ def run_seed(
             except Exception:  # noqa: BLE001 - whatever a core raises is a finding
                 invariant, report = "raised", traceback.format_exc()
             if invariant:
-                report = _failure(seed, variant, report, cluster)
+                report = _failure(seed, variant, report, cluster, groups=groups)
             return Outcome(
                 seed, trace.hash, cluster.scheduler.events, cluster.sometimes, invariant, report
             )
@@ -155,12 +234,19 @@ def run_seed(
 
 
 def _run(cluster: Cluster) -> None:
-    usual = metadata_batches.BATCH_RECORDS_MAX
-    metadata_batches.BATCH_RECORDS_MAX = cluster.swarm.metadata_batch_records  # type: ignore[misc]
-    try:
+    limits: list[tuple[ModuleType, str, int]] = [
+        (metadata_batches, "BATCH_RECORDS_MAX", cluster.swarm.metadata_batch_records)
+    ]
+    groups = cluster.swarm.groups
+    if groups is not None:
+        limits += [
+            (coordinators, "SLICE_BYTES", groups.slice_bytes),
+            (coordinators, "SMALL_SLICE_BYTES", groups.small_slice_bytes),
+        ]
+    with ExitStack() as stack:
+        for owner, name, instead in limits:
+            stack.enter_context(overridden(owner, name, instead))
         _run_to_the_end(cluster)
-    finally:
-        metadata_batches.BATCH_RECORDS_MAX = usual  # type: ignore[misc]
 
 
 def _run_to_the_end(cluster: Cluster) -> None:
@@ -173,7 +259,7 @@ def _run_to_the_end(cluster: Cluster) -> None:
     cluster.check_end()
 
 
-def _failure(seed: int, variant: str, report: str, cluster: Cluster) -> str:
+def _failure(seed: int, variant: str, report: str, cluster: Cluster, *, groups: bool) -> str:
     lines = cluster.scheduler.trace.lines()
     return "\n".join(
         [
@@ -182,7 +268,8 @@ def _failure(seed: int, variant: str, report: str, cluster: Cluster) -> str:
             f"seed {seed} variant {variant} commit {_commit()} {cluster.swarm}",
             report,
             cluster.describe(),
-            f"again: python -m tests.sim --seed {seed} --variant {variant} --trace",
+            f"again: python -m tests.sim --seed {seed} --variant {variant} --trace"
+            + " --groups" * groups,
         ]
     )
 
@@ -200,14 +287,15 @@ def run_seeds(
     variant: str = "production",
     *,
     stop_at_failure: bool = False,
+    groups: bool = False,
     heard: Callable[[Outcome], None] | None = None,
 ) -> list[Outcome]:
     """Run many seeds, over `jobs` processes; outcomes in the order of the seeds."""
-    work = [(seed, variant) for seed in seeds]
+    work = [(seed, variant, groups) for seed in seeds]
     found: list[Outcome] = []
     if jobs <= 1:
-        for seed, name in work:
-            found.append(_one((seed, name)))
+        for each in work:
+            found.append(_one(each))
             if heard is not None:
                 heard(found[-1])
             if stop_at_failure and found[-1].invariant:
@@ -225,13 +313,15 @@ def run_seeds(
     return found
 
 
-def _one(work: tuple[int, str]) -> Outcome:
-    return run_seed(*work)
+def _one(work: tuple[int, str, bool]) -> Outcome:
+    seed, variant, groups = work
+    return run_seed(seed, variant, groups=groups)
 
 
 def never_happened(outcomes: Iterable[Outcome]) -> list[str]:
-    """What of REQUIRED no run has seen."""
+    """What of REQUIRED, and of REQUIRED_OF_GROUPS, no run has seen."""
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total += outcome.sometimes
-    return [name for name in REQUIRED if not total[name]]
+    wanted = (*REQUIRED, *(f"groups: {name}" for name in REQUIRED_OF_GROUPS))
+    return [name for name in wanted if not total[name]]

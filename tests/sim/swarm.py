@@ -126,6 +126,44 @@ class Clients:
     weak_acks: int  # of the producers without an id
 
 
+GROUPS_SHARE = 0.25
+
+MEMBER_FAULTS = ("crash", "close", "restart", "replace", "stall", "pause", "resubscribe")
+
+STRATEGIES = (
+    ("range",),
+    ("roundrobin",),
+    ("sticky",),
+    ("cooperative-sticky",),
+    ("range", "cooperative-sticky"),
+)
+
+PROTOCOLS = (("classic",), ("consumer",), ("consumer",), ("classic", "consumer"))
+"""Which protocols the members of one group speak."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSwarm:
+    """Groups of consumers, and how they are set. Times in milliseconds."""
+
+    groups: int
+    members: int  # of each, at most
+    partitions: int  # of the internal topic
+    protocols: tuple[tuple[str, ...], ...]
+    strategies: tuple[tuple[str, ...], ...]  # of members that speak the classic protocol
+    static_share: float
+    faults: tuple[str, ...]
+    interval_ms: float
+    away_ms: float
+    session_timeout_ms: int
+    heartbeat_ms: int
+    max_poll_ms: int
+    initial_delay_ms: int
+    retention_ms: int
+    slice_bytes: int  # of a log that is loaded
+    small_slice_bytes: int  # more is decoded beside the loop
+
+
 @dataclass(frozen=True, slots=True)
 class Swarm:
     """One seed's parameters. Times in milliseconds."""
@@ -164,6 +202,7 @@ class Swarm:
     own_min_isr: bool = True  # the topic's, and not what holds for the cluster
     task_ends: bool = False  # Spark reports them, sooner or later
     metadata_batch_records: int = BATCH_RECORDS_MAX  # an append of more lies in several
+    groups: GroupSwarm | None = None
 
 
 def draw(
@@ -176,8 +215,12 @@ def draw(
     commands_rng: random.Random,
     occasions_rng: random.Random,
     metadata_rng: random.Random,
+    groups_rng: random.Random,
+    groups: bool | None = None,
 ) -> Swarm:
-    """The parameters of one seed."""
+    """The parameters of one seed. `groups`: whether there are some; None: as drawn, too. A seed
+    without them is what it was before there were any.
+    """
     swarm = _draw(rng, clients_rng)
     late = rng.random() < LATE_LIVES_SHARE
     if late:
@@ -208,10 +251,43 @@ def draw(
         faults = (*swarm.faults, "controller_full", "controller_kill")
         records = metadata_rng.choice((1, 2, 3))
         swarm = replace(swarm, faults=faults, metadata_batch_records=records)
-    return replace(
+    swarm = replace(
         swarm,
         flush_messages=rng.choice((LONG_MAX, LONG_MAX, LONG_MAX, 1, 7)),
         preallocate=rng.random() < 0.25,
+    )
+    drawn = groups_rng.random() < GROUPS_SHARE
+    if drawn if groups is None else groups:
+        swarm = with_groups(swarm, groups_rng)
+    return swarm
+
+
+def with_groups(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Consumers share the topic out. Where what was promised may be lost there are none."""
+    if "unclean" in swarm.faults:
+        return swarm
+    chosen = tuple(fault for fault in MEMBER_FAULTS if rng.random() < 0.6)
+    return replace(
+        swarm,
+        partitions=rng.choice((1, 2, 3)),
+        groups=GroupSwarm(
+            groups=rng.choice((1, 1, 2)),
+            members=rng.choice((1, 2, 2, 3)),
+            partitions=rng.choice((1, 1, 2)),
+            protocols=rng.choice(((("classic",),), (("consumer",),), PROTOCOLS)),
+            strategies=STRATEGIES,
+            static_share=rng.choice((0.0, 0.0, 0.5, 1.0)),
+            faults=chosen or ("crash",),
+            interval_ms=rng.choice((300.0, 1_000.0, 3_000.0)),
+            away_ms=rng.choice((100.0, 1_000.0)),
+            session_timeout_ms=rng.choice((900, 2_500)),
+            heartbeat_ms=rng.choice((150, 300)),
+            max_poll_ms=rng.choice((1_500, 4_000)),
+            initial_delay_ms=rng.choice((0, 300)),
+            retention_ms=rng.choice((2_000, 86_400_000)),
+            slice_bytes=rng.choice((150, 1_000, 256 * 1024)),
+            small_slice_bytes=rng.choice((0, 8 * 1024)),
+        ),
     )
 
 

@@ -30,7 +30,9 @@ def test_seeds() -> None:
 def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
     code = (
         "from tests.sim.run import run_seed\n"
-        "print([(o.seed, o.hash, o.events) for o in map(run_seed, range(1, 5))])"
+        "runs = [*map(run_seed, range(1, 5))]\n"
+        "runs += [run_seed(seed, groups=True) for seed in (2, 13)]\n"
+        "print([(o.seed, o.hash, o.events) for o in runs])"
     )
     said = [
         subprocess.run(

@@ -8,10 +8,9 @@ the reference of known bugs, each once in a real system.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
-from types import ModuleType
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from pylog.client.fetching.fetch_events import Listed
@@ -96,37 +95,9 @@ from pylog_broker.storage.recovery.recovery import SegmentLoader
 from pylog_broker.storage.segments.flush_task import FlushTask
 from pylog_broker.storage.segments.retention import RetentionClock
 from tests.sim.broker_calls import BrokerCalls
+from tests.sim.group_variants import GROUP_VARIANTS
 from tests.sim.swarm import Swarm, Upkeep, late_lives
-
-
-@dataclass(frozen=True)
-class Variant:
-    """Which decisions are overridden: (class or module, name, what to do instead)."""
-
-    what: str
-    overrides: tuple[tuple[type | ModuleType, str, Any], ...] = ()
-    caught_by: int = 1  # a seed that caught it when last looked at, to begin with
-    # what a seed draws, with more of what it takes to be caught; the cores hold it as well
-    leaning: Callable[[Swarm], Swarm] = lambda swarm: swarm
-
-    @contextmanager
-    def installed(self) -> Iterator[Variant]:
-        """The overrides are in effect."""
-        with ExitStack() as stack:
-            for owner, name, instead in self.overrides:
-                stack.enter_context(_overridden(owner, name, instead))
-            yield self
-
-
-@contextmanager
-def _overridden(owner: type | ModuleType, name: str, instead: Any) -> Iterator[None]:
-    production = owner.__dict__[name]
-    setattr(owner, name, instead)
-    try:
-        yield
-    finally:
-        setattr(owner, name, production)
-
+from tests.sim.variant import Variant
 
 # ---- B-R1: a follower cuts at its own high watermark ---------------------------------------------
 
@@ -1000,7 +971,8 @@ def _whatever_its_files_say(_: Followers, fetcher: LeaderFetcher, partition: Par
 
 
 VARIANTS: dict[str, Variant] = {
-    "production": Variant("the cores as they are"),
+    "production": Variant("the cores as they are", groups=None),
+    **GROUP_VARIANTS,
     "cut_at_high_watermark": Variant(
         "B-R1: a new follower cuts its log at its own high watermark",
         ((FollowerState, "offset_to_cut_at_start", _cut_at_high_watermark),),

@@ -111,8 +111,10 @@ class CommittedOffsetsHandler:
         return None
 
     async def fetch(self, _context: RequestContext, request: OffsetFetch) -> OffsetsFetched:
-        """Each partition's position. Raises InvalidGroupId, InvalidRequest, and what
-        `GroupCoordinator.fetch_offsets` raises.
+        """Each partition's position. One in a topic that was made anew since is none: its group may
+        have had no coordinator that could forget it when the topic went.
+
+        Raises InvalidGroupId, InvalidRequest, and what `GroupCoordinator.fetch_offsets` raises.
         """
         check_group_id(request.group_id, may_be_empty=True)
         _check_caller(request.caller)
@@ -120,7 +122,20 @@ class CommittedOffsetsHandler:
         fetched: OffsetsFetched = await self._call(
             request.group_id, lambda shard, number, _wall_ms: shard.fetch_offsets(number, request)
         )
-        return fetched
+        found = fetched.partitions
+        outdated = [tp for tp, committed in found.items() if self._is_outdated(tp, committed)]
+        if not outdated:
+            return fetched
+        if request.partitions is None:
+            gone = set(outdated)
+            return OffsetsFetched({tp: one for tp, one in found.items() if tp not in gone})
+        return OffsetsFetched(found | dict.fromkeys(outdated))
+
+    def _is_outdated(self, partition: TopicPartition, committed: CommittedOffset | None) -> bool:
+        if committed is None or committed.topic_id == ZERO_TOPIC_ID:
+            return False
+        topic = self._image().topics_by_name.get(partition.topic)
+        return topic is not None and topic.topic_id != committed.topic_id
 
     async def delete(self, _context: RequestContext, request: OffsetDelete) -> OffsetsDeleted:
         """What became of each, in the order of the request. Raises InvalidGroupId, InvalidRequest,

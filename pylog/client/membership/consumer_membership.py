@@ -413,7 +413,9 @@ class ConsumerMembership:
 
     def _on_refused(self, now_ms: int, code: int, message: str) -> None:
         error = errors.from_code(code, f"group {self._identity.group_id!r}: {message}")
-        if code in (errors.UnknownMemberId.code, errors.FencedMemberEpoch.code):
+        # A group that all have left goes after a while. For one that joins the name is another's.
+        is_gone = code == errors.GroupIdNotFound.code and self.state is not _S.JOINING
+        if is_gone or code in (errors.UnknownMemberId.code, errors.FencedMemberEpoch.code):
             if self.state is _S.JOINING:
                 self._back_off(now_ms)
             self._lose(_S.FENCED)

@@ -24,7 +24,15 @@ from pylog.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from pylog.model import LeaderEpoch, TopicId, TopicPartition
+from pylog.model import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.groups.committed_offsets import CommitOffsets, CommittedOffsetsHandler
 from pylog_broker.coordinator.groups.group import Caller
@@ -35,6 +43,8 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetFetch,
 )
 from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import MetadataBatch
+from pylog_broker.metadata.records import PartitionRecord, TopicRecord
 from tests.fakes.classic_clients import Client, G, settle
 from tests.fakes.group_coordinators import FakeCoordinators
 
@@ -42,6 +52,7 @@ CONTEXT = RequestContext("test", "10.0.0.1", "10.0.0.1:5", "me")
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 LIMIT_MS = 5_000
 NOBODY = Caller()
+ONE = (BrokerId(1),)
 
 T = TypeVar("T")
 
@@ -275,6 +286,30 @@ def test_positions_are_told_as_they_are_asked_for(handler: CommittedOffsetsHandl
     assert list(run(handler.fetch(CONTEXT, OffsetFetch(G, Caller()))).partitions) == [T0]
     # Very old consumers committed without a group's name: what they left can be looked at.
     assert run(handler.fetch(CONTEXT, OffsetFetch("", Caller()))).partitions == {}
+
+
+def test_a_position_in_a_topic_that_was_made_anew_is_none(
+    handler: CommittedOffsetsHandler, coordinators: FakeCoordinators, image: MetadataImage
+) -> None:
+    here = image.topics_by_name["t"].topic_id
+    commit(handler, {T0: CommittedOffset(7, topic_id=here), T1: CommittedOffset(8)})
+    before = MetadataImage()
+    gone = TopicId("G" * 21 + "A")
+    before.apply(
+        MetadataBatch(
+            ControllerEpoch(1),
+            Offset(0),
+            (
+                TopicRecord("u", gone),
+                PartitionRecord(gone, 0, ONE, ONE, ONE[0], LeaderEpoch(0), PartitionEpoch(0)),
+            ),
+        )
+    )
+    old = CommittedOffsetsHandler(coordinators, lambda: before, commit_timeout_ms=LIMIT_MS)
+    commit(old, {U0: CommittedOffset(493, topic_id=gone)})
+    asked = run(handler.fetch(CONTEXT, OffsetFetch(G, Caller(), (U0, T0, T1)))).partitions
+    assert {tp: one and one.offset for tp, one in asked.items()} == {U0: None, T0: 7, T1: 8}
+    assert committed(handler) == {T0: 7, T1: 8}
 
 
 def test_a_question_that_cannot_be_is_refused(

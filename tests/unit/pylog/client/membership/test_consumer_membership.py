@@ -216,6 +216,23 @@ def test_a_member_that_is_fenced_has_lost_what_it_had_and_joins_anew(
     assert world.poll(5_002) == [ReadExactly(()), JOIN]
 
 
+def test_a_member_whose_group_is_gone_has_lost_what_it_had_and_joins_anew() -> None:
+    world = World()
+    world.settle(T0)
+    world.beats(5_000, code=errors.GroupIdNotFound.code)
+    assert world.poll(5_001) == [StopReading((T0,))]
+    assert world.user_runs() == [("lost", [T0])]
+    assert world.poll(5_002) == [ReadExactly(()), JOIN]
+    assert world.member.take_error() is None
+
+
+def test_a_member_that_may_not_join_a_group_by_that_name_stays_out() -> None:
+    world = World()
+    world.beats(0, code=errors.GroupIdNotFound.code)
+    assert world.poll(10_000) == []
+    assert isinstance(world.member.take_error(), errors.GroupIdNotFound)
+
+
 def test_a_member_that_is_fenced_as_it_joins_waits_before_it_joins_again() -> None:
     world = World()
     assert world.beats(0, code=errors.FencedMemberEpoch.code) == JOIN

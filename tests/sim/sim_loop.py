@@ -1,0 +1,142 @@
+"""An event loop of asyncio in simulated time: what the product's shells of coordinators run on.
+
+Callbacks run in the order in which they were asked for, each a moment after, so that several
+requests and news may come within one turn of a shell. What is under way when the process dies goes
+on no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
+
+from tests.sim.ghost import Violation
+from tests.sim.scheduler import US_PER_MS, US_PER_S
+
+if TYPE_CHECKING:
+    from tests.sim.rpc import Actor
+    from tests.sim.workers import Pool
+
+TURN_MS = 0.3
+"""How long a turn of the loop takes, on average."""
+
+
+class _Handle:
+    """A callback that may be taken back."""
+
+    __slots__ = ("_args", "_callback", "_context", "_loop")
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None,
+    ) -> None:
+        self._loop = loop
+        self._callback: Callable[..., object] | None = callback
+        self._args = args
+        self._context = context or contextvars.copy_context()
+
+    def cancel(self) -> None:
+        self._callback = None
+
+    def cancelled(self) -> bool:
+        return self._callback is None
+
+    def run(self) -> None:
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            self._context.run(callback, *self._args)
+
+
+class SimLoop:
+    """Of one life of a process. As much of `asyncio.AbstractEventLoop` as is used."""
+
+    def __init__(self, actor: Actor, pool: Pool, rng: random.Random) -> None:
+        self._actor = actor
+        self._pool = pool
+        self._rng = rng
+        self._last_us = 0
+
+    # ---- what asyncio's own classes ask
+
+    def get_debug(self) -> bool:
+        return False
+
+    def time(self) -> float:
+        return self._actor.machine.now_ms() / 1_000
+
+    def is_running(self) -> bool:
+        return self._actor.alive
+
+    def is_closed(self) -> bool:
+        return False
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Nobody awaited what failed; tasks of a process that has died are none of that."""
+        error = context.get("exception")
+        if self._actor.alive and error is not None:
+            raise Violation("raised", f"{context.get('message')}: {error!r}") from error
+
+    # ---- what shells ask
+
+    def call_soon(
+        self,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> _Handle:
+        scheduler = self._actor.machine.scheduler
+        wait_us = int(self._rng.expovariate(1.0 / TURN_MS) * US_PER_MS)
+        self._last_us = max(self._last_us, scheduler.now_us + wait_us)
+        return self._at(self._last_us, callback, args, context)
+
+    call_soon_threadsafe = call_soon
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> _Handle:
+        at_us = self._actor.machine.scheduler.now_us + int(delay * US_PER_S)
+        return self._at(at_us, callback, args, context)
+
+    def _at(
+        self,
+        at_us: int,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None,
+    ) -> _Handle:
+        handle = _Handle(self, callback, args, context)
+        self._actor.machine.scheduler.at(at_us, self._actor.hear, handle.run)
+        return handle
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)  # type: ignore[arg-type]
+
+    def create_task(self, work: Coroutine[Any, Any, Any], **_named: Any) -> asyncio.Task[Any]:
+        return asyncio.Task(work, loop=self)  # type: ignore[arg-type]
+
+    def run_in_executor(
+        self, _executor: Executor | None, work: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        future = self.create_future()
+
+        def done(outcome: object) -> None:
+            if future.cancelled():
+                return
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+        self._pool.run("decoding", lambda: work(*args), done)
+        return future

@@ -1,0 +1,42 @@
+"""A test-only copy of the production cores with one known bug: which decisions it overrides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from tests.sim.swarm import Swarm
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Which decisions are overridden: (class or module, name, what to do instead)."""
+
+    what: str
+    overrides: tuple[tuple[type | ModuleType, str, Any], ...] = ()
+    caught_by: int = 1  # a seed that caught it when last looked at, to begin with
+    # what a seed draws, with more of what it takes to be caught; the cores hold it as well
+    leaning: Callable[[Swarm], Swarm] = lambda swarm: swarm
+    groups: bool | None = False  # whether seeds have groups of consumers; None: as they draw
+
+    @contextmanager
+    def installed(self) -> Iterator[Variant]:
+        """The overrides are in effect."""
+        with ExitStack() as stack:
+            for owner, name, instead in self.overrides:
+                stack.enter_context(overridden(owner, name, instead))
+            yield self
+
+
+@contextmanager
+def overridden(owner: type | ModuleType, name: str, instead: Any) -> Iterator[None]:
+    """`name` of `owner` is something else for a while."""
+    production = owner.__dict__[name]
+    setattr(owner, name, instead)
+    try:
+        yield
+    finally:
+        setattr(owner, name, production)
