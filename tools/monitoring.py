@@ -168,6 +168,12 @@ ROWS: list[tuple[str, list[Panel]]] = [
          {"{{topic}}": quantile(0.99, "pylog_coordinator_load_seconds", by="topic")}),
         ("Loads again after a failure, per second", "ops",
          {"{{topic}}": rate("pylog_coordinator_failures_total", "topic")}),
+        ("Share groups: sessions and partitions", "short", {
+            "sessions, {{instance}}": f"pylog_share_sessions{HERE}",
+            "partitions, {{instance}}": f"pylog_share_partitions{HERE}"}),
+        ("Share groups: records per second", "ops", {
+            "acquired": rate("pylog_share_records_acquired_total", "job"),
+            "locks expired": rate("pylog_share_locks_expired_total", "job")}),
     ]),
     ("Controller and gateway", [
         ("Topics and partitions", "short", {

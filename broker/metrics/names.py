@@ -236,6 +236,24 @@ GROUP_OFFSETS: Final = Metric(
     "Committed offsets that it keeps: one for each group and partition.",
 )  # fmt: skip
 
+SHARE_SESSIONS: Final = Metric(
+    "pylog_share_sessions", "gauge", "Share sessions that members of share groups have here."
+)
+SHARE_PARTITIONS: Final = Metric(
+    "pylog_share_partitions", "gauge",
+    "Partitions that this broker leads and share groups read: one for each group and partition.",
+)  # fmt: skip
+SHARE_RECORDS_ACQUIRED: Final = Metric(
+    "pylog_share_records_acquired_total",
+    "counter",
+    "Records that members of share groups have acquired; one that is delivered again counts again.",
+)
+SHARE_LOCKS_EXPIRED: Final = Metric(
+    "pylog_share_locks_expired_total",
+    "counter",
+    "Records that were given back as their member did not acknowledge them in time.",
+)
+
 # ---- controller and gateway -------------------------------------------------------------------
 
 ACTIVE_CONTROLLER: Final = Metric(

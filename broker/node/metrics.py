@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import Offset, TopicPartition
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from pylog_broker.api.producer_id_quota import ProducerIdQuota
     from pylog_broker.framed.server import StreamServer
     from pylog_broker.net.acceptor import Gate
+    from pylog_broker.node.coordinators import CoordinatorShell
     from pylog_broker.node.engine import Engine
     from pylog_broker.node.group_coordinators import GroupShards
     from pylog_broker.node.membership import Membership
+    from pylog_broker.node.share.share_groups import BrokerShareGroups
     from pylog_broker.replication.partition import Partition
     from pylog_broker.storage.manager.log_directories import LogDirectories
 
@@ -56,6 +58,7 @@ class BrokerParts:
     gate: Gate | None = None
     engine: Engine | None = None
     groups: GroupShards | None = None
+    shares: BrokerShareGroups | None = None
     data: DataApi | None = None
     streams: StreamServer | None = None
     producer_id_quota: ProducerIdQuota | None = None
@@ -130,6 +133,11 @@ class BrokerMetrics:
         if parts.engine is not None:
             await self._add_replicas(page, parts.engine)
         if parts.groups is not None:
+            shells: list[CoordinatorShell[Any]] = [parts.groups.shell]
+            if parts.shares is not None:
+                shells.append(parts.shares.shell)
+                _add_shares(page, parts.shares)
+            _add_coordinators(page, shells)
             await _add_groups(page, parts.groups)
         return page.text()
 
@@ -227,15 +235,31 @@ class BrokerMetrics:
         page.add(names.CLEANER_PASSES, sum(each.passes for each in cleaners))
 
 
-async def _add_groups(page: Page, groups: GroupShards) -> None:
-    shell, runtime = groups.shell, groups.shell.runtime
-    topic, shards = runtime.topic, runtime.coordinators()
-    page.add_all(
-        names.COORDINATOR_SHARDS,
-        {(topic, "active"): len(shards), (topic, "loading"): len(runtime.loading)},
+def _add_coordinators(page: Page, shells: Sequence[CoordinatorShell[Any]]) -> None:
+    by_state: dict[tuple[object, ...], int] = {}
+    for shell in shells:
+        runtime = shell.runtime
+        by_state[runtime.topic, "active"] = len(runtime.coordinators())
+        by_state[runtime.topic, "loading"] = len(runtime.loading)
+    page.add_all(names.COORDINATOR_SHARDS, by_state)
+    page.add_histograms(
+        names.COORDINATOR_LOAD_SECONDS,
+        {(shell.runtime.topic,): shell.load_seconds for shell in shells},
     )
-    page.add_histograms(names.COORDINATOR_LOAD_SECONDS, {(topic,): shell.load_seconds})
-    page.add_all(names.COORDINATOR_FAILURES, {(topic,): shell.failures})
+    page.add_all(
+        names.COORDINATOR_FAILURES, {(shell.runtime.topic,): shell.failures for shell in shells}
+    )
+
+
+def _add_shares(page: Page, shares: BrokerShareGroups) -> None:
+    page.add(names.SHARE_SESSIONS, len(shares.sessions))
+    page.add(names.SHARE_PARTITIONS, len(shares.led))
+    page.add(names.SHARE_RECORDS_ACQUIRED, shares.led.acquired)
+    page.add(names.SHARE_LOCKS_EXPIRED, shares.led.expired_locks)
+
+
+async def _add_groups(page: Page, groups: GroupShards) -> None:
+    shards = groups.shell.runtime.coordinators()
     offsets = 0
     counted: Counter[tuple[str, str]] = Counter()
     for shard in shards.values():

@@ -241,13 +241,6 @@ class BrokerService:
             report_failed=self._failures.add,
             on_fault=self._on_fault,
         )
-        self._groups = GroupShards(
-            group_config(self._config, self._group_settings),
-            self._engine,
-            self._clock,
-            self._pool,
-            self._image,
-        )
         self._replication = ReplicationServer(
             manager,
             self._engine.perform,
@@ -270,21 +263,7 @@ class BrokerService:
         self._broker_calls = BrokerCalls(
             name, settings.secret, self._endpoint_of, report=_log.warning
         )
-        self._share_groups = BrokerShareGroups(
-            self._config,
-            self._group_settings,
-            self._engine,
-            self._clock,
-            self._pool,
-            self._broker_calls,
-            self._image,
-            self._internal_topics.ensure,
-            self._broker_id,
-        )
-        self._replication.offer(self._share_groups.broker_apis())
-        self._engine.leaderships = Coordinators(
-            {CONSUMER_OFFSETS: self._groups.shell, **self._share_groups.shells}
-        )
+        self._begin_to_coordinate()
         self._epochs = epochs = EpochFile(
             self._files, [manager.directory for manager in self._logs.live]
         )
@@ -304,11 +283,36 @@ class BrokerService:
             on_cluster_stops=self._on_cluster_stops,
         )
         self._parts.engine, self._parts.membership = self._engine, self._membership
-        self._parts.groups = self._groups
+        self._parts.groups, self._parts.shares = self._groups, self._share_groups
         await self._listen(manager)
         settle_memory()
         self._membership.start()
         self._membership.ended.add_done_callback(self._on_membership_ended)
+
+    def _begin_to_coordinate(self) -> None:
+        """Groups, and the state of share groups, of the internal partitions that it will lead."""
+        self._groups = GroupShards(
+            group_config(self._config, self._group_settings),
+            self._engine,
+            self._clock,
+            self._pool,
+            self._image,
+        )
+        self._share_groups = BrokerShareGroups(
+            self._config,
+            self._group_settings,
+            self._engine,
+            self._clock,
+            self._pool,
+            self._broker_calls,
+            self._image,
+            self._internal_topics.ensure,
+            self._broker_id,
+        )
+        self._replication.offer(self._share_groups.broker_apis())
+        self._engine.leaderships = Coordinators(
+            {CONSUMER_OFFSETS: self._groups.shell, **self._share_groups.shells}
+        )
 
     def _on_membership_ended(self, ended: asyncio.Future[errors.PylogError]) -> None:
         if not ended.cancelled():

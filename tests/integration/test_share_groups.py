@@ -289,7 +289,7 @@ def test_state_survives_its_coordinator_and_the_leader(
     for broker in cluster.brokers:
         cluster.kill(broker)
         cluster.start(broker)
-        eventually(30, lambda: _has_leader(raw, "survives"), "the topic has a leader")
+        eventually(60, lambda: _has_leader(raw, "survives"), "the topic has a leader")
     a.session = 0
     counts: list[tuple[int, int, int]] = []
 
@@ -300,7 +300,7 @@ def test_state_survives_its_coordinator_and_the_leader(
             counts.extend((r.first_offset, r.last_offset, r.delivery_count) for r in each.acquired)
         return bool(counts)
 
-    eventually(30, acquired, "the group goes on")
+    eventually(120, acquired, "the group goes on")
     assert counts == [(6, 9, 3)]
     a.accept((6, 9, ACCEPT))
     offsets(a, start=10, lag=0)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-from pylog.errors import CoordinatorNotAvailable, NotOffered, PylogError
+from pylog.errors import CoordinatorNotAvailable, InvalidRequest, NotOffered, PylogError
 from pylog.model import CONSUMER_OFFSETS, BrokerId
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.groups.names import check_group_id
@@ -40,7 +40,9 @@ Ensure = Callable[[str], Awaitable[InternalTopicEnsured | Failure]]
 
 
 class FindCoordinators(NamedTuple):
-    """Of groups: their ids."""
+    """Of groups: their ids. Of share state: group id, topic id and partition, with colons between
+    them.
+    """
 
     type: CoordinatorType
     keys: tuple[str, ...]
@@ -80,7 +82,7 @@ class FindCoordinatorHandler:
             topic = self._image().topics_by_name.get(name)
             if topic is None:
                 return self._not_yet(request.keys, name, ensured)
-        return [self._find(topic, key) for key in request.keys]
+        return [self._find(topic, key, request.type) for key in request.keys]
 
     def _not_yet(
         self, keys: Sequence[str], name: str, ensured: InternalTopicEnsured | Failure
@@ -93,10 +95,13 @@ class FindCoordinatorHandler:
         failure = Failure(CoordinatorNotAvailable.code, why)
         return [FoundCoordinator(key, NO_BROKER, failure) for key in keys]
 
-    def _find(self, topic: TopicImage, key: str) -> FoundCoordinator:
+    def _find(self, topic: TopicImage, key: str, type: CoordinatorType) -> FoundCoordinator:
         try:
-            # Kafka takes a group without a name: very old consumers committed in it.
-            check_group_id(key, may_be_empty=True)
+            if type is CoordinatorType.SHARE:
+                _check_share_key(key)
+            else:
+                # Kafka takes a group without a name: very old consumers committed in it.
+                check_group_id(key, may_be_empty=True)
             return FoundCoordinator(key, self._leader(topic, key))
         except PylogError as error:
             return FoundCoordinator(key, NO_BROKER, failure_of(error))
@@ -110,3 +115,13 @@ class FindCoordinatorHandler:
                 f"{topic.name}-{number}, which has {key!r}, has no leader at the moment"
             )
         return leader
+
+
+def _check_share_key(key: str) -> None:
+    """Raises InvalidRequest and InvalidGroupId."""
+    parts = key.rsplit(":", 2)
+    if len(parts) != 3 or not parts[1] or not (parts[2].isascii() and parts[2].isdigit()):
+        raise InvalidRequest(
+            f"{key[:80]!r} is no partition of a share group: group id:topic id:partition"
+        )
+    check_group_id(parts[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from pylog_broker.api.groups.members import topics_in
 from pylog_broker.api.groups.names import check_group_id
 from pylog_broker.api.limits import check_items
 from pylog_broker.coordinator.groups.consumer.messages import DescribedConsumerGroup
-from pylog_broker.coordinator.groups.consumer.topics import Partitions
+from pylog_broker.coordinator.groups.consumer.topics import NO_PARTITIONS, Partitions
 from pylog_broker.coordinator.groups.group import GroupType
 from pylog_broker.coordinator.groups.messages import (
     DeleteGroups,
@@ -159,26 +160,38 @@ class GroupAdminHandler:
         async def one(group_id: str) -> DeletedGroup:
             try:
                 check_group_id(group_id, may_be_empty=True)
-                await self._delete_state(group_id)
+                gone = await self._delete_state(group_id)
                 deleted: GroupsDeleted = await self._call(
                     group_id,
                     lambda shard, number, _: shard.delete_groups(number, DeleteGroups((group_id,))),
                 )
             except PylogError as error:
                 return DeletedGroup(group_id, failure_of(error))
-            return DeletedGroup(group_id, failure_of(deleted.groups[group_id]))
+            failure = failure_of(deleted.groups[group_id])
+            if failure is not None and gone:
+                await self._state_lost(group_id, gone)
+            return DeletedGroup(group_id, failure)
 
         return await each_of(group_ids, one)
 
-    async def _delete_state(self, group_id: str) -> None:
-        """A share group has state elsewhere, which goes first."""
+    async def _delete_state(self, group_id: str) -> Partitions:
+        """A share group has state elsewhere, which goes first; of these partitions."""
         if self._share_states is None:
-            return
+            return NO_PARTITIONS
         partitions: Partitions = await self._call(
             group_id, lambda shard, number, _: shard.share_state_to_delete(number, group_id)
         )
         if partitions:
             await self._share_states.delete(group_id, partitions)
+        return partitions
+
+    async def _state_lost(self, group_id: str, partitions: Partitions) -> None:
+        """The group is there yet: somebody has joined it meanwhile."""
+        with contextlib.suppress(PylogError):
+            await self._call(
+                group_id,
+                lambda shard, number, _: shard.share.state_lost(number, group_id, partitions),
+            )
 
     async def _call(self, group_id: str, operation: GroupOperation) -> Any:
         timeout_ms = self._commit_timeout_ms

@@ -144,7 +144,8 @@ class ShareOffsetsHandler:
         except PylogError:
             return offset  # the lag is not known while the partition has no leader
         lag = end - summary.start_offset - summary.delivery_complete_count
-        return offset._replace(lag=max(lag, 0))
+        # Below 0 the leader is so new that it does not know yet how far the log is committed.
+        return offset._replace(lag=lag if lag >= 0 else UNKNOWN)
 
     async def alter(self, _context: RequestContext, request: AlterOffsets) -> list[ShareOffset]:
         """What became of each, in order. Raises InvalidGroupId, InvalidRequest, GroupIdNotFound,
@@ -218,6 +219,11 @@ class ShareOffsetsHandler:
                 answers.append(DeletedOffsets(name, failure_of(error), topic_id))
             else:
                 answers.append(DeletedOffsets(name, None, topic_id))
+        # Somebody may have joined before the state was gone.
+        lost = frozenset(each for each in known if each.topic_id in wanted)
+        await self._call(
+            group_id, lambda shard, number, _: shard.share.state_lost(number, group_id, lost)
+        )
         return answers
 
     def _found(self, name: TopicPartition) -> TopicIdPartition:

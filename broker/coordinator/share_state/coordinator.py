@@ -145,8 +145,14 @@ class ShareCoordinator:
     def _cold_timer(self) -> SetTimer:
         return SetTimer(COLD, self._config.cold_snapshot_interval_ms)
 
+    def redundant(self, request_id: RequestId) -> Decision:
+        """The offset before which no record is needed. As with any reply, what that rests on is
+        committed when it leaves.
+        """
+        return Decision(effects=[Reply(request_id, self.redundant_before())])
+
     def redundant_before(self) -> Offset:
-        """No record before that offset is needed."""
+        """No record before that offset is needed, once all that is decided is committed."""
         return min(
             (each.snapshot_offset for each in self.partitions.values()), default=self._next_offset
         )

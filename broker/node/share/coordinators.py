@@ -64,7 +64,8 @@ class ShareShards:
         self._prune_seconds = prune_interval_ms / 1000
         self._pruned: dict[int, Offset] = {}
         self._loop = asyncio.get_running_loop()
-        self._pruning: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._pruning: asyncio.Task[None] | None = None
         codec = ShareStateCodec()
         runtime = CoordinatorRuntime[ShareCoordinator](
             SHARE_GROUP_STATE,
@@ -121,13 +122,16 @@ class ShareShards:
     # ---- what the log need not keep --------------------------------------------------------------
 
     def _prune_later(self) -> None:
-        self._pruning = self._loop.call_later(self._prune_seconds, self._prune)
+        self._timer = self._loop.call_later(self._prune_seconds, self._begin_to_prune)
 
-    def _prune(self) -> None:
+    def _begin_to_prune(self) -> None:
+        self._pruning = self._loop.create_task(self._prune())
+
+    async def _prune(self) -> None:
         """Have the logs begin where their redundant part ends."""
         offsets = []
-        for number, coordinator in self.shell.runtime.coordinators().items():
-            offset = coordinator.redundant_before()
+        for number in self.shell.runtime.coordinators():
+            offset = await self._redundant(number)
             if offset > self._pruned.get(number, 0):
                 self._pruned[number] = offset
                 offsets.append((TopicPartition(SHARE_GROUP_STATE, number), offset))
@@ -137,8 +141,23 @@ class ShareShards:
             self._engine.tell(lambda now_ms: manager.delete_records(now_ms, request, _told))
         self._prune_later()
 
+    async def _redundant(self, number: int) -> Offset:
+        """Asked like a request: a snapshot that is not committed makes nothing redundant yet."""
+
+        def operation(shard: ShareCoordinator, request_id: RequestId, _wall_ms: int) -> Decision:
+            return shard.redundant(request_id)
+
+        try:
+            offset: Offset = await self.shell.call(number, operation, timeout_ms=self._timeout_ms)
+        except errors.PylogError as error:
+            _log.debug("%s-%d is pruned later: %s", SHARE_GROUP_STATE, number, error)
+            return Offset(0)
+        return offset
+
     def stop(self) -> None:
         """Nothing is decided, read or written any more."""
+        if self._timer is not None:
+            self._timer.cancel()
         if self._pruning is not None:
             self._pruning.cancel()
         self.shell.stop()

@@ -45,6 +45,13 @@ SESSION_IDLE_MS_MAX: Final = 5 * 60 * 1000
 connection has ended.
 """
 WAIT_MS_MAX: Final = 5 * 60 * 1000
+DURABLE_SECONDS: Final = 1.0
+"""So long a fetch waits for its acknowledgements to be durable before it acquires nothing."""
+READ_MORE: Final = 1.5
+READ_BYTES_MIN: Final = 64 * 1024
+"""A fetch of few records does not read all that it may: half as much again as those records take,
+and this much more.
+"""
 
 _log = logging.getLogger("pylog.share")
 
@@ -136,7 +143,7 @@ class ShareFetches:
         found: dict[SharePartitionKey, SharePartitionData] = {}
         if epoch == LAST_EPOCH:
             self._close(session, delivered=False)
-        elif not request.is_renew_ack:
+        elif not request.is_renew_ack and await _durable_soon(acks.values()):
             found = await _Poll(self, session, request).run()
         for each, future in acks.items():
             answer = found.get(each, SharePartitionData(each.topic_id, each.partition))
@@ -229,6 +236,17 @@ class ShareFetches:
     def now_ms(self) -> int:
         """The time."""
         return self._clock.monotonic_ms()
+
+
+async def _durable_soon(acks: Iterable[asyncio.Future[None] | PylogError]) -> bool:
+    """Whether nothing of that is to be waited for long: the answer leaves after it, and the locks
+    of what is acquired with it would be half over.
+    """
+    due = [each for each in acks if isinstance(each, asyncio.Future) and not each.done()]
+    if due:
+        _, late = await asyncio.wait(due, timeout=DURABLE_SECONDS)
+        return not late
+    return True
 
 
 async def _outcome(ack: asyncio.Future[None] | PylogError) -> PylogError | None:
@@ -351,11 +369,21 @@ class _Poll:
             request.min_bytes,
             request.max_bytes,
             tuple(
-                PartitionFetch(name, led.key.topic_id, offset, request.max_bytes, led.leader_epoch)
+                PartitionFetch(
+                    name, led.key.topic_id, offset, self._bytes_of(led), led.leader_epoch
+                )
                 for name, (led, offset) in readings.items()
             ),
             settings.reads_committed,
         )
+
+    def _bytes_of(self, led: LedSharePartition) -> int:
+        """As much of the log as may be acquired, about."""
+        request = self._request
+        if not led.record_bytes:
+            return request.max_bytes
+        wanted = int(READ_MORE * led.record_bytes * request.wanted.max_records) + READ_BYTES_MIN
+        return min(request.max_bytes, max(wanted, request.min_bytes))
 
     async def _take(
         self, readings: dict[TopicPartition, _Reading], data: Sequence[PartitionData]
@@ -399,6 +427,9 @@ class _Poll:
         state.on_log_start(item.log_start_offset)
         if batches is None:
             batches = log_batches(item.records, item.aborted)
+        records = sum(last - first + 1 for first, last, _ in batches)
+        if records and item.records:
+            led.record_bytes = len(item.records) / records
         wanted = self._request.wanted._replace(max_records=most)
         member_id, now_ms = self._session.key.member_id, self._fetches.now_ms()
         acquired = state.acquire(now_ms, member_id, offset, batches, wanted)
@@ -412,4 +443,6 @@ class _Poll:
             records=with_records_of(item.records, ranges),
             acquired=tuple(acquired),
         )
-        return sum(last - first + 1 for first, last in ranges)
+        count = sum(last - first + 1 for first, last in ranges)
+        self._fetches.led.acquired += count
+        return count

@@ -69,6 +69,8 @@ class LedSharePartition:
         self.task: asyncio.Task[None] | None = None
         """It is loaded, or written."""
         self.is_unused = False
+        self.record_bytes = 0.0
+        """Of a record of the log, about; 0: not known."""
         self.timer: DeadlineTimer
 
     def changed(self) -> None:
@@ -115,6 +117,8 @@ class LedSharePartitions:
         self._loop = asyncio.get_running_loop()
         self._led: dict[SharePartitionKey, LedSharePartition] = {}
         self._stopped = False
+        self.acquired = 0
+        """Records that members have acquired."""
         self.expired_locks = 0
         """Records that were given back as their time was over."""
 

@@ -15,7 +15,7 @@ from pylog_broker.api.share_groups.members import ShareMembersHandler
 from pylog_broker.api.share_groups.offsets import ShareOffsetsHandler
 from pylog_broker.config import BrokerConfig
 from pylog_broker.controller.settings import SHARE_GROUP_STATE
-from pylog_broker.coordinator.share_state.coordinator import ShareStateConfig
+from pylog_broker.coordinator.share_state.coordinator import ShareCoordinator, ShareStateConfig
 from pylog_broker.group_settings import SettingsByGroup
 from pylog_broker.kafka.broker_apis import AnyBoundBrokerApi
 from pylog_broker.kafka.calls import BrokerCalls
@@ -23,6 +23,7 @@ from pylog_broker.kafka.share_state import list_offsets_api, share_state_apis
 from pylog_broker.metadata.image import MetadataDelta, MetadataImage
 from pylog_broker.metadata.messages import Failure, InternalTopicEnsured
 from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.node.coordinators import CoordinatorShell
 from pylog_broker.node.engine import Engine
 from pylog_broker.node.share.coordinators import ShareShards
 from pylog_broker.node.share.fetches import ShareFetches
@@ -91,6 +92,11 @@ class BrokerShareGroups:
             settings.share_auto_offset_reset,
             settings.share_isolation_level,
         )
+
+    @property
+    def shell(self) -> CoordinatorShell[ShareCoordinator]:
+        """Of the share coordinator."""
+        return self._shards.shell
 
     @property
     def shells(self) -> Mapping[str, LeadershipListener]:

@@ -444,6 +444,25 @@ class ShareProtocol:
             )
         return decision
 
+    def state_lost(self, request_id: RequestId, group_id: str, partitions: Partitions) -> Decision:
+        """None: the state of these was deleted, though members came meanwhile that read them: it
+        is made anew. Raises GroupIdNotFound.
+        """
+        group = self.group(group_id)
+        decision = Decision(effects=[Reply(request_id, None)])
+        lost = partitions & group.initialized
+        if lost:
+            self._forget_asked(group_id, lost)
+            group.is_refreshed = False
+            decision.records += (
+                state_record(
+                    group, group.initializing | lost, group.initialized - lost, group.topic_names
+                ),
+                group_record(group_id, group.group_epoch + 1, group.metadata_hash),
+            )
+            self._standing.wake(group_id, decision)
+        return decision
+
     def check_empty(self, request_id: RequestId, group_id: str) -> Decision:
         """The group's epoch: it has no members now, so its offsets may be set. Raises
         GroupIdNotFound and NonEmptyGroup.

@@ -134,3 +134,22 @@ def test_state_that_is_about_to_be_deleted_is_made_anew_for_who_comes() -> None:
     assert shard.answer(lambda c, r: c.share_state_to_delete(r, "nobody")) == frozenset()
     late = Sharer(shard, "late", initializes=False)
     assert len(late.beat().to_initialize) == 4
+
+
+def test_state_that_was_deleted_behind_members_is_made_anew() -> None:
+    shard, (member,) = group(1)
+    lost = share_group(shard).initialized
+    number = stand(member)
+    assert shard.answer(lambda c, r: c.share.state_lost(r, G, lost)) is None
+    shard.advance(WAKE_AFTER_MS)
+    answer = shard.replies[number]
+    assert answer.to_initialize == lost
+    assert answer.assigned == frozenset()
+    member.epoch = answer.member_epoch
+    member.initialized(lost)
+    member.beat()
+    assert member.assigned == lost
+    before = share_group(shard).group_epoch
+    nothing = frozenset({TopicIdPartition(shard.topics["t"].topic_id, 99)})
+    assert shard.answer(lambda c, r: c.share.state_lost(r, G, nothing)) is None
+    assert share_group(shard).group_epoch == before

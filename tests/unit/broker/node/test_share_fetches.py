@@ -19,6 +19,7 @@ from pylog.records.batch import iter_headers
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
 from pylog_broker.metadata.image import MetadataDelta
 from pylog_broker.node.engine import Engine
+from pylog_broker.node.share import fetches
 from pylog_broker.node.share.fetches import ShareFetches
 from pylog_broker.node.share.led_partitions import LedSharePartitions
 from pylog_broker.replication.manager import ReplicaManager
@@ -243,6 +244,27 @@ def test_what_is_released_is_not_delivered_before_that_is_durable(group: BrokerG
         broker.states.held.set()
         assert await releasing == 0
         assert await b.acquire() == [(0, 0, 2)]
+
+    run(group, main)
+
+
+def test_nothing_is_acquired_while_acknowledgements_wait_for_long(
+    group: BrokerGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetches, "DURABLE_SECONDS", 0.02)
+
+    async def main(broker: Broker) -> None:
+        broker.produce(b"v", b"w")
+        a, b = broker.member("a"), broker.member("b")
+        limit = Wanted(1, 500, record_limit=True)
+        assert await a.acquire(wanted=limit, max_wait_ms=LONG_MS) == [(0, 0, 1)]
+        broker.states.held.clear()
+        going_on = asyncio.ensure_future(a.acquire(acks((0, 0, ACCEPT)), max_wait_ms=LONG_MS))
+        await asyncio.wait((going_on,), timeout=0.1)
+        assert not going_on.done()
+        assert await b.acquire() == [(1, 1, 1)]
+        broker.states.held.set()
+        assert await going_on == []
 
     run(group, main)
 

@@ -29,6 +29,7 @@ from pylog_broker.api.groups.find_coordinator import (
     FindCoordinators,
     FoundCoordinator,
 )
+from pylog_broker.controller.settings import SHARE_GROUP_STATE
 from pylog_broker.coordinator.runtime.runtime import partition_for
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure, InternalTopicEnsured, MetadataBatch
@@ -196,3 +197,17 @@ def test_what_cannot_be_found_is_refused_by_name() -> None:
         world.find("g", type=CoordinatorType.TRANSACTION)
     with pytest.raises(InvalidRequest, match="10001 keys in one request; the limit is 10000"):
         world.find(*["g"] * 10_001)
+
+
+def test_share_state_is_coordinated_by_partition() -> None:
+    world = World(
+        TopicRecord(SHARE_GROUP_STATE, TOPIC),
+        *(partition(number, ONE if number < 2 else TWO) for number in range(PARTITIONS)),
+    )
+    key = f"g:with:colons:{TOPIC}:7"
+    leader = ONE if partition_for(key, PARTITIONS) < 2 else TWO
+    names = (key, "g", f"g:{TOPIC}:x", ":T:1", f"{'g' * 256}:{TOPIC}:1")
+    found, *refused = world.find(*names, type=CoordinatorType.SHARE)
+    assert found == FoundCoordinator(key, leader)
+    codes = [each.failure.code for each in refused if each.failure is not None]
+    assert codes == [InvalidRequest.code] * 2 + [InvalidGroupId.code] * 2
