@@ -169,7 +169,7 @@ def test_a_group_at_work_while_brokers_are_killed(cluster: LocalCluster, raw: Ra
     join(raw)
     for partition in range(PARTITIONS):
         for _ in range(RECORDS // 500):
-            batch = encode_batch([b"v"] * 500, timestamps=0)
+            batch = encode_batch([b"v"] * 500, timestamps=SYSTEM_CLOCK.wall_ms())
             ack = raw.produce(raw.leader(TOPIC, partition), TOPIC, batch, partition)
             assert ack.error.code == 0, ack.error
     ledger = Ledger()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from pylog import AdminClient, ConfigResource, LocalCluster, errors
+from pylog.clock import SYSTEM_CLOCK
 from pylog.records.builder import encode_batch
 from pylog.rpc.v1 import admin_pb2, group_pb2, share_pb2
 from tests.fakes.raw_client import RawClient
@@ -203,7 +204,7 @@ def admin_set(cluster: LocalCluster) -> Callable[..., None]:
 
 def produce(raw: RawClient, topic: str, count: int, batches: int = 1) -> None:
     for _ in range(batches):
-        batch = encode_batch([b"v"] * count, timestamps=0)
+        batch = encode_batch([b"v"] * count, timestamps=SYSTEM_CLOCK.wall_ms())
         ack = raw.produce(raw.leader(topic), topic, batch)
         assert ack.error.code == 0, ack.error
 

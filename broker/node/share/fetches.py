@@ -403,7 +403,10 @@ class _Poll:
         assert item.failure is not None
         error = errors.from_code(item.failure.code, item.failure.message)
         if isinstance(error, errors.OffsetOutOfRange):
-            await self._fetches.led.log_bounds(led)
+            try:
+                await self._fetches.led.log_bounds(led)
+            except PylogError as unknown:  # a new leader may not know its log's end yet
+                self._fail(led.key, unknown)
         elif isinstance(error, errors.CorruptMessage) and item.damaged_end > offset:
             _log.error("%s has rotted from offset %d to %d", led.name, offset, item.damaged_end)
             lost = [LogBatch(offset, item.damaged_end - 1, is_for_members=False)]
