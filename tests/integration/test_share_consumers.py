@@ -345,6 +345,23 @@ def test_a_record_that_cannot_be_deserialized_is_released_by_itself(jobs: Jobs) 
     assert jobs.lag() == 0
 
 
+def test_records_whose_deserializer_is_slower_than_their_lock_are_returned(jobs: Jobs) -> None:
+    jobs.make(**{"share.record.lock.duration.ms": "1000", "share.delivery.count.limit": "2"})
+    jobs.fill(20)
+
+    def slow(_topic: str, data: bytes) -> bytes:
+        SYSTEM_CLOCK.sleep(0.1)
+        return data
+
+    with explicit(jobs, value_deserializer=slow) as consumer:
+        records = take(consumer)
+        for record in records:
+            consumer.acknowledge(record)
+        [fault] = consumer.commit().values()
+    assert numbers(records) == list(range(20))
+    assert isinstance(fault, errors.InvalidRecordState)
+
+
 # ---- faults ------------------------------------------------------------------------------------
 
 

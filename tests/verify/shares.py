@@ -32,9 +32,12 @@ TOPIC: Final = "jobs"
 GROUP: Final = "workers"
 PARTITIONS: Final = 6
 CONSUMERS_PER_PROCESS: Final = 3
-LOCK_MS: Final = 3_000
-LIMIT: Final = 5
-PAUSE_S: Final = (0.5, 6.0)
+LOCK_MS: Final = 5_000
+LIMIT: Final = 10
+"""The most that there may be: a delivery counts though a consumer was stopped or killed before its
+program had the records.
+"""
+PAUSE_S: Final = (0.5, 8.0)
 """How long a process is stopped: shorter and longer than a lock, and than a session."""
 PATIENCE_MS: Final = 120_000
 RATE: Final = 1_000

@@ -50,15 +50,11 @@ class ShareCollector:
         """
         parts: Found = []
         left = self._max_poll_records
+        self._drop_expired()
         while left > 0:
             if not self._items and not self._decode_next():
                 break
             acquired, item = self._items[0]
-            with self._loop.lock:
-                is_mine = self._requests.holds(self._clock.monotonic_ms(), acquired)
-            if not is_mine:
-                self._items.popleft()
-                continue
             if isinstance(item, errors.PylogError):
                 if parts:
                     break
@@ -73,6 +69,15 @@ class ShareCollector:
             parts.append((acquired, records))
             left -= len(records)
         return parts
+
+    def _drop_expired(self) -> None:
+        """What an earlier poll has left, and is not this member's any more. What is decoded now is
+        returned however long that took: a slow deserializer would else lose all it gets.
+        """
+        now_ms = self._clock.monotonic_ms()
+        with self._loop.lock:
+            kept = [each for each in self._items if self._requests.holds(now_ms, each[0])]
+        self._items = deque(kept)
 
     def _decode_next(self) -> bool:
         with self._loop.lock:

@@ -19,6 +19,7 @@ from pylog.client.sharing.ack_ranges import ranges_of
 from pylog.client.sharing.acknowledgements import AckParcel
 from pylog.client.sharing.messages import GAP, Acquired, AcquiredRange
 from pylog.model import AcknowledgeType
+from pylog.records import compiled, kernels
 from pylog.records.batch import Buffer, iter_headers
 from pylog.records.reader import iter_chunks
 from pylog.records.record import Record, RecordChunk
@@ -106,12 +107,18 @@ class _Broken:
 
 
 def _chunks(acquired: Acquired, check_crcs: bool) -> Iterator[RecordChunk | _Broken]:
-    """The batches' records; a batch at a time where one of them is broken."""
-    try:
-        yield from list(_read(acquired, acquired.batches, check_crcs))
-        return
-    except errors.PylogError:
-        pass
+    """The batches' records; a batch at a time where one of them is broken, and while kernels are
+    loaded: plain Python reads single batches, and the locks of records do not wait for kernels.
+    """
+    is_cold = len(acquired.batches) >= compiled.COLD_READ_BYTES and not compiled.is_loaded()
+    if is_cold:
+        kernels.warm_in_background()
+    else:
+        try:
+            yield from list(_read(acquired, acquired.batches, check_crcs))
+            return
+        except errors.PylogError:
+            pass
     first_offset = acquired.ranges[0].first_offset
     batches = memoryview(acquired.batches)
     for position, header in iter_headers(batches):

@@ -89,7 +89,7 @@ class ShareWire(NamedTuple):
             share_session_epoch=request.epoch,
             max_wait_ms=request.max_wait_ms,
             min_bytes=self.min_bytes,
-            max_bytes=self.max_bytes,
+            max_bytes=max(self.max_bytes, 1),
             max_records=request.max_records,
             batch_size=self.max_poll_records,
             acquire_mode="RECORD_LIMIT" if self.strict else "BATCH_OPTIMIZED",

@@ -46,6 +46,18 @@ class Hand:
         """How many records wait for an acknowledgement, taken or not."""
         return sum(len(delivery.records) for delivery in self._deliveries)
 
+    def offsets_of(self, partition: SharedPartition, broker: int, session: int) -> set[int]:
+        """The records of the partition, from that session, that wait for an acknowledgement or are
+        being renewed.
+        """
+        asked = (partition, broker, session)
+        found: set[int] = set()
+        for delivery in self._deliveries:
+            if (delivery.partition, delivery.broker, delivery.session) == asked:
+                found.update(record.offset for record in delivery.records)
+                found.update(delivery.renewing)
+        return found
+
     def add(self, acquired: Acquired, records: Sequence[Record]) -> None:
         """These are handed out."""
         delivery = Delivery(acquired.partition, acquired.broker, acquired.session, list(records))

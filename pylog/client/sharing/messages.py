@@ -142,3 +142,5 @@ class Acquired:
     ranges: tuple[AcquiredRange, ...]
     batches: Buffer = field(repr=False)
     expires_at_ms: int
+    leader_epoch: int = -1
+    """As it was known when the records were asked for; -1: it was not."""

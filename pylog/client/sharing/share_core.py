@@ -79,7 +79,9 @@ class ShareCore:
             ),
             metadata,
         )
-        self.requests = ShareRequests(settings, metadata, self.leaders, self._on_settled, jitter)
+        self.requests = ShareRequests(
+            settings, metadata, self.leaders, self._on_settled, self.hand.offsets_of, jitter
+        )
         self._settings = settings
         self._metadata = metadata
         self._target: TargetPartitions = ()

@@ -18,16 +18,17 @@ from typing import Final, NamedTuple
 
 from pylog import errors
 from pylog.client.answers import Answer
-from pylog.client.cluster.metadata import ClusterMetadata
+from pylog.client.cluster.metadata import ClusterMetadata, Leader
 from pylog.client.fetching.fetch_events import Effect as FetchEffect
 from pylog.client.fetching.fetch_events import RefreshMetadata
 from pylog.client.fetching.leader_finder import LeaderFinder
-from pylog.client.sharing.ack_ranges import merged
+from pylog.client.sharing.ack_ranges import merged, offsets_of
 from pylog.client.sharing.acknowledgements import AckParcel
 from pylog.client.sharing.messages import (
     AckRange,
     Acks,
     Acquired,
+    AcquiredRange,
     PartitionShared,
     ShareAcknowledge,
     ShareAnswer,
@@ -100,8 +101,8 @@ class ShareSession:
     sent_at_ms: int = 0
     sent: list[AckParcel] = field(default_factory=list)
     """The parcels of the request in flight."""
-    wanted: tuple[SharedPartition, ...] = ()
-    """What the session has when the fetch in flight is answered."""
+    wanted: dict[SharedPartition, int] = field(default_factory=dict)
+    """What the session has when the fetch in flight is answered, with the leader epochs."""
     failures: int = 0
     retry_at_ms: int = 0
     ended: bool = False
@@ -116,9 +117,12 @@ class ShareRequests:
         metadata: ClusterMetadata,
         leaders: LeaderFinder,
         on_settled: Callable[[AckParcel, errors.PylogError | None], None],
+        in_hand: Callable[[SharedPartition, int, int], set[int]],
         jitter: Callable[[], float],
     ) -> None:
-        """`on_settled` hears what becomes of each parcel, once."""
+        """`on_settled` hears what becomes of each parcel, once; `in_hand` tells which records of a
+        partition the user has from a broker's session.
+        """
         self.wants = False
         """Whether a poll waits for records, or its first look is still to be made."""
         self.buffer: deque[Acquired] = deque()
@@ -128,6 +132,7 @@ class ShareRequests:
         self._metadata = metadata
         self._leaders = leaders
         self._on_settled = on_settled
+        self._in_hand = in_hand
         self._jitter = jitter
         self._assigned: dict[SharedPartition, None] = {}
         self._sessions: dict[int, ShareSession] = {}
@@ -178,13 +183,20 @@ class ShareRequests:
             acquired = self.buffer.popleft()
             if self.holds(now_ms, acquired):
                 return acquired
+            self._release(acquired)
         return None
 
     def holds(self, now_ms: int, acquired: Acquired) -> bool:
-        """Whether the records are still this member's, as far as it can know."""
+        """Whether the records are still this member's, as far as it can know: not when a new leader
+        may have given them to others.
+        """
         session = self._sessions.get(acquired.broker)
-        is_open = session is not None and session.number == acquired.session
-        return is_open and now_ms < acquired.expires_at_ms
+        if session is None or session.number != acquired.session:
+            return False
+        place = acquired.partition
+        leader = self._metadata.leader(place.topic, place.partition)
+        is_led = leader is None or leader == Leader(acquired.broker, acquired.leader_epoch)
+        return is_led and now_ms < acquired.expires_at_ms
 
     def acknowledge(self, parcels: Iterable[AckParcel]) -> None:
         """Have these sent with the next request in their session."""
@@ -222,7 +234,8 @@ class ShareRequests:
             session = self._sessions.setdefault(broker, ShareSession(broker))
             if session.in_flight is not None and not self._may_interrupt(session):
                 continue
-            if now_ms < session.retry_at_ms:
+            has_ended = self._closed is not None and session.epoch == 0
+            if now_ms < session.retry_at_ms and not has_ended:
                 due.append(session.retry_at_ms)
                 continue
             request = self._next(session, wanted.get(broker, ()), shares)
@@ -260,6 +273,10 @@ class ShareRequests:
                 continue
             found.setdefault(leader.broker, []).append(place)
         return {broker: tuple(places) for broker, places in found.items()}
+
+    def _epoch_of(self, place: SharedPartition) -> int:
+        leader = self._metadata.leader(place.topic, place.partition)
+        return -1 if leader is None else leader.epoch
 
     def _shares(self, wanted: dict[int, tuple[SharedPartition, ...]]) -> dict[int, int]:
         """How many records each leader may be asked for."""
@@ -300,7 +317,7 @@ class ShareRequests:
         known = dict.fromkeys(wanted)
         if fetches and all(parcel.partition in known for parcel in parcels):
             session.sent, session.parcels = parcels, []
-            session.wanted = wanted
+            session.wanted = {place: self._epoch_of(place) for place in wanted}
             crowded = any(count == 0 for count in shares.values())
             wait_ms = self._settings.fetch_max_wait_ms
             return ShareFetch(
@@ -433,16 +450,18 @@ class ShareRequests:
                 self._error = error
         elif isinstance(request, ShareFetch):
             self._resting.pop(place, None)
-        if each.acquired:
+        acquired_now = self._without_known(session, place, each.acquired)
+        if acquired_now:
             # It may have lain here while the process was stopped; it is no older than its request.
             lock_ms = self.lock_timeout_ms or LOCK_TIMEOUT_MS
             acquired = Acquired(
                 place,
                 session.broker,
                 session.number,
-                each.acquired,
+                acquired_now,
                 each.batches,
                 session.sent_at_ms + lock_ms,
+                session.wanted.get(place, -1),
             )
             if self._closed is not None:
                 pass  # the end of the session releases it
@@ -451,6 +470,25 @@ class ShareRequests:
             else:
                 self._release(acquired)
         return effects
+
+    def _without_known(
+        self, session: ShareSession, place: SharedPartition, ranges: tuple[AcquiredRange, ...]
+    ) -> tuple[AcquiredRange, ...]:
+        """A leader that was elected again knows nothing of the locks it gave, and gives records
+        once more that the user has: they are acknowledged by what becomes of those.
+        """
+        known = self._in_hand(place, session.broker, session.number)
+        for parcel in session.parcels:
+            if parcel.partition == place:
+                known |= {offset for offset, _ in offsets_of(parcel.ranges)}
+        if not known:
+            return ranges
+        return tuple(
+            AcquiredRange(offset, offset, each.delivery_count)
+            for each in ranges
+            for offset in range(each.first_offset, each.last_offset + 1)
+            if offset not in known
+        )
 
     def _rest(self, now_ms: int, place: SharedPartition) -> None:
         failures = self._resting.get(place, (0, 0))[0] + 1
@@ -473,7 +511,14 @@ def released(acquired: Acquired) -> AckParcel:
     ranges = tuple(
         AckRange(each.first_offset, each.last_offset, RELEASED) for each in acquired.ranges
     )
-    return AckParcel(acquired.partition, acquired.broker, acquired.session, ranges, by_user=False)
+    return AckParcel(
+        acquired.partition,
+        acquired.broker,
+        acquired.session,
+        ranges,
+        deadline_ms=acquired.expires_at_ms,
+        by_user=False,
+    )
 
 
 def _acks(parcels: Iterable[AckParcel]) -> Acks:
