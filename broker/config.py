@@ -392,6 +392,15 @@ _OWN_BROKER_KEYS: Final = (
               low=SEGMENT_BYTES_MIN, high=INT_MAX),
     ConfigKey("socket.request.max.bytes", int, 100 * _MIB,
               "The largest request.", low=1024, high=INT_MAX),
+    ConfigKey("transaction.max.timeout.ms", int, 15 * 60_000,
+              "The longest time-out that a transactional producer may ask for.",
+              low=1, high=INT_MAX - 1),
+    ConfigKey("transaction.partition.verification.enable", bool, True,
+              "Whether a partition's leader asks the coordinator about the first batch of a "
+              "transaction of version 1 (KIP-890). Under version 2 it always does."),
+    ConfigKey("transaction.remove.expired.transaction.cleanup.interval.ms", int, _HOUR_MS,
+              "How often transactional ids are looked through for those to be forgotten.",
+              low=1, high=INT_MAX),
     ConfigKey("transaction.state.log.min.isr", int, 2,
               _INTERNAL_MIN_ISR.format("__transaction_state"), low=1, high=INT_MAX),
     ConfigKey("transaction.state.log.num.partitions", int, 50,
@@ -401,6 +410,11 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("transaction.state.log.segment.bytes", int, 100 * _MIB,
               "segment.bytes of __transaction_state, when it is made.",
               low=SEGMENT_BYTES_MIN, high=INT_MAX),
+    ConfigKey("transaction.two.phase.commit.enable", bool, False,
+              "Whether producers may prepare transactions that stay open until somebody ends them "
+              "(KIP-939)."),
+    ConfigKey("transactional.id.expiration.ms", int, 7 * _DAY_MS,
+              "How long a transactional id is remembered that nobody uses.", low=1, high=INT_MAX),
 )  # fmt: skip
 
 
@@ -614,10 +628,15 @@ class BrokerConfig:
     share_coordinator_state_topic_replication_factor: int = 3
     share_coordinator_state_topic_segment_bytes: int = 100 * _MIB
     socket_request_max_bytes: int = 100 * _MIB
+    transaction_max_timeout_ms: int = 15 * 60_000
+    transaction_partition_verification_enable: bool = True
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = _HOUR_MS
     transaction_state_log_min_isr: int = 2
     transaction_state_log_num_partitions: int = 50
     transaction_state_log_replication_factor: int = 3
     transaction_state_log_segment_bytes: int = 100 * _MIB
+    transaction_two_phase_commit_enable: bool = False
+    transactional_id_expiration_ms: int = 7 * _DAY_MS
     topic: TopicConfig = TopicConfig()
 
     @classmethod

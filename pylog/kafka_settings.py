@@ -83,6 +83,7 @@ _CONNECT: Final = (
     "an address that does not answer is given up after 2 to 3 s, the next one tried after 0.3 s"
 )
 _ONE_APPEND: Final = "what a coordinator decides in one turn of its broker is one append"
+_AT_COORDINATOR: Final = "a batch waits at the coordinator until its producer's last one has ended"
 _STABLE: Final = "every broker keeps offsets of open transactions apart"
 _FORMAT: Final = "there is one message format, v2"
 _FORWARDED: Final = "brokers do not forward requests to the controller"
@@ -159,6 +160,8 @@ ADMIN: Final = KafkaSettings(
 # ---- brokers ------------------------------------------------------------------------------------
 
 _BROKER_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "add.partitions.to.txn.retry.backoff.max.ms": _AT_COORDINATOR,
+    "add.partitions.to.txn.retry.backoff.ms": _AT_COORDINATOR,
     "auto.include.jmx.reporter": _BROKER_METRICS,
     "background.threads": _LOOP,
     "controlled.shutdown.enable": "a stop in order always moves the leaders first",
@@ -220,6 +223,10 @@ _BROKER_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "socket.listen.backlog.size": "a broker takes each connection as it comes",
     "socket.receive.buffer.bytes": _BUFFERS,
     "socket.send.buffer.bytes": _BUFFERS,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms":
+        "each open transaction has a timer of its own",
+    "transaction.state.log.load.buffer.size":
+        "a coordinator reads its log in slices of its own size",
 }  # fmt: skip
 
 _BROKER_REFUSED: Final[Mapping[str, str]] = {
@@ -274,7 +281,6 @@ _BROKER_REFUSED: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 _BROKER_FAMILIES: Final[Mapping[str, str]] = {
-    "add.partitions.to.txn.": _TRANSACTIONS,
     "alter.log.dirs.replication.": _MOVES,
     "config.providers.": _PROVIDERS,
     "controller.quorum.": _QUORUM,
@@ -292,8 +298,6 @@ _BROKER_FAMILIES: Final[Mapping[str, str]] = {
     "sasl.": _SECURITY,
     "share.": _SHARES,
     "ssl.": _SECURITY,
-    "transaction.": _TRANSACTIONS,
-    "transactional.": _TRANSACTIONS,
     "zookeeper.": _QUORUM,
 }
 

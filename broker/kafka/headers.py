@@ -12,11 +12,13 @@ from struct import error as struct_error
 from typing import Final, NamedTuple
 
 from pylog_broker.kafka.generated import (
+    add_partitions_to_txn,
     api_versions,
     fetch,
     offset_for_leader_epoch,
     sasl_authenticate,
     sasl_handshake,
+    write_txn_markers,
 )
 from pylog_broker.kafka_primitives import MalformedMessage, skip_tagged_fields
 
@@ -26,11 +28,13 @@ _CORRELATION: Final = Struct(">i")
 FLEXIBLE_FROM: Final = {
     module.KEY: module.FLEXIBLE_FROM
     for module in (
+        add_partitions_to_txn,
         api_versions,
         fetch,
         offset_for_leader_epoch,
         sasl_authenticate,
         sasl_handshake,
+        write_txn_markers,
     )
 }
 OFFERED: Final = {
@@ -39,8 +43,10 @@ OFFERED: Final = {
     api_versions.KEY: api_versions.VERSIONS,
     offset_for_leader_epoch.KEY: offset_for_leader_epoch.VERSIONS,
     sasl_authenticate.KEY: sasl_authenticate.VERSIONS,
+    add_partitions_to_txn.KEY: add_partitions_to_txn.VERSIONS,
+    write_txn_markers.KEY: write_txn_markers.VERSIONS,
 }
-"""Api key -> versions that the listener between brokers takes."""
+"""Api key -> versions that the listener between brokers takes, where somebody answers them."""
 _FETCH: Final = fetch.KEY
 _FETCH_OFFERED: Final = OFFERED[fetch.KEY]
 

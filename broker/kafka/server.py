@@ -1,6 +1,7 @@
-"""The listener for other brokers: framing, authentication first, then Fetch and epoch ends.
+"""The listener for other brokers: framing, authentication first, then Fetch, epoch ends and calls.
 
-One connection's requests are handled as they come and answered in order. Nothing but ApiVersions
+One connection's requests are handled as they come and answered in order, but for calls
+(`broker_apis`), each of which is answered when its answer is there. Nothing but ApiVersions
 and the handshake is taken from a peer that has not proved itself, and only in small frames. Such
 peers have a few places of their own, and the oldest gives way to who comes: so they take no place
 from brokers, which prove themselves at once.
@@ -11,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
@@ -23,7 +25,10 @@ from pylog.errors import (
     UnsupportedVersion,
 )
 from pylog.rpc.framing import FrameCutter, FrameRefused, frame
+from pylog_broker.api.calls import Calls
+from pylog_broker.api.context import RequestContext, bounded_client_id
 from pylog_broker.kafka import follower_fetch
+from pylog_broker.kafka.broker_apis import AnyBoundBrokerApi
 from pylog_broker.kafka.generated import (
     api_versions,
     fetch,
@@ -67,11 +72,23 @@ LISTENER: Final = "replication"
 UNPROVEN: Final = "replication, unproven"
 BUFFER_BYTES_UNPROVEN: Final = 8 * 1024
 PENDING_MAX: Final = 64
-"""Requests of one connection that wait for their answer; then its reading pauses."""
+"""Requests of one connection that wait for their answer, calls among them; then its reading pauses.
+"""
 
 _HEADER: Final = Struct(">iB")
 """Of an answer of `follower_fetch`: the correlation id, and no tags."""
 _FETCHES: Final = OFFERED[fetch.KEY]
+_OWN: Final = frozenset(
+    module.KEY
+    for module in (
+        api_versions,
+        fetch,
+        offset_for_leader_epoch,
+        sasl_authenticate,
+        sasl_handshake,
+    )
+)
+"""What is answered here itself."""
 
 Perform = Callable[[Sequence[Effect]], None]
 
@@ -110,12 +127,18 @@ class ReplicationServer:
         self.counters = counters
         self.connections: set[_Connection] = set()
         self.unproven = Newcomers(HANDSHAKE_SECONDS_MAX, _proves_too_late)
+        self.calls = Calls(counters)
+        self.bound: Mapping[int, AnyBoundBrokerApi] = {}
         self._gate = gate or Gate(clock, report)
         self._gate.quotas.add_listener(LISTENER, connections_max)
         self._unproven_max = unproven_max
         self.idle = IdleClose(self.connections, idle_ms_max)
         """Closes those of brokers that follow nothing here any more."""
         self._acceptor: Acceptor | None = None
+
+    def offer(self, bound: Iterable[AnyBoundBrokerApi]) -> None:
+        """Answer these calls, too, from now on."""
+        self.bound = {**self.bound, **{each.api.key: each for each in bound}}
 
     async def start(self, host: str, port: int) -> int:
         """Listen; gives the port. OSError when the address cannot be bound."""
@@ -199,6 +222,7 @@ class _Connection(Connection):
         self.server = server
         self._handshake = ServerHandshake(server.secret, secrets.token_bytes(NONCE_BYTES))
         self._pending: deque[_Slot] = deque()
+        self._calls: set[asyncio.Task[None]] = set()
         self._is_known = False  # it has proved itself
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -217,11 +241,13 @@ class _Connection(Connection):
         for slot in pending:
             if slot.answer is None:
                 self.server.manager.cancel(slot)
+        for call in self._calls:
+            call.cancel()
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is due to a broker that has proved itself."""
-        return self._is_known and not self._pending
+        return self._is_known and not self._pending and not self._calls
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received += nbytes
@@ -243,7 +269,8 @@ class _Connection(Connection):
 
     def _regulate(self) -> None:
         """Read on only while answers can be given."""
-        self.hold_reading(self._writing_paused or len(self._pending) >= PENDING_MAX)
+        due = len(self._pending) + len(self._calls)
+        self.hold_reading(self._writing_paused or due >= PENDING_MAX)
 
     def _refuse(self, fault: PylogError) -> None:
         report = self.server.report if self._is_known else self.server.report_stranger
@@ -273,20 +300,25 @@ class _Connection(Connection):
                 self._regulate()
             self._on_fetch(buffer, slot)
             return
-        if header.api_version not in OFFERED.get(header.api_key, ()):
+        bound = self.server.bound.get(header.api_key)
+        is_offered = header.api_key in _OWN or bound is not None
+        if not is_offered or header.api_version not in OFFERED[header.api_key]:
             if header.api_key != api_versions.KEY:
                 raise UnsupportedVersion(
                     f"api key {header.api_key} version {header.api_version} is not offered here"
                 )
             # KIP-511: an unknown version of this one is answered in the form of v0.
             self._pending.append(slot)
-            slot.complete(_offered(0, UnsupportedVersion.code))
+            slot.complete(self._offered(0, UnsupportedVersion.code))
+            return
+        if bound is not None and self._is_known:
+            self._on_call(buffer, header, bound)
             return
         self._pending.append(slot)
         self._regulate()
         if header.api_key == api_versions.KEY:
             api_versions.decode_request(buffer, header.body, header.api_version)
-            slot.complete(_offered(header.api_version, 0))
+            slot.complete(self._offered(header.api_version, 0))
         elif header.api_key == sasl_handshake.KEY:
             self._on_mechanism(buffer, slot)
         elif header.api_key == sasl_authenticate.KEY:
@@ -347,17 +379,54 @@ class _Connection(Connection):
         answer = ends_to_wire(ends, self.server.name_of)
         slot.complete(offset_for_leader_epoch.encode_response(answer, version))
 
+    def _offered(self, version: int, error_code: int) -> Chunks:
+        response = api_versions.ApiVersionsResponse(
+            error_code=error_code,
+            api_keys=[
+                api_versions.ApiVersion(key, versions[0], versions[-1])
+                for key, versions in sorted(OFFERED.items())
+                if key in _OWN or key in self.server.bound
+            ],
+        )
+        return api_versions.encode_response(response, version)
+
+    # ---- calls ---------------------------------------------------------------------------------
+
+    def _on_call(self, buffer: memoryview, header: RequestHeader, bound: AnyBoundBrokerApi) -> None:
+        # Read whole before the buffer is filled anew.
+        request = bound.api.decode_request(buffer, header.body, header.api_version)
+        call = asyncio.get_running_loop().create_task(self._answer(header, bound, request))
+        self._calls.add(call)
+        call.add_done_callback(partial(self._on_answered, bound.api.counted_as))
+        self._regulate()
+
+    async def _answer(
+        self, header: RequestHeader, bound: AnyBoundBrokerApi, request: object
+    ) -> None:
+        host = self.peer.rpartition(":")[0]
+        context = RequestContext(
+            LISTENER, host, self.peer, bounded_client_id(header.client_id or "")
+        )
+        try:
+            response = await self.server.calls.make(
+                bound.api.counted_as, context, bound.handle, request
+            )
+        except PylogError as fault:
+            response = bound.refused(request, fault)
+        if self._transport is not None:
+            key, version = header.api_key, header.api_version
+            head = encode_response_header(key, version, header.correlation_id)
+            body = bound.api.encode_response(response, version)
+            self._transport.writelines(frame([head, *body]))
+
+    def _on_answered(self, counted_as: str, call: asyncio.Task[None]) -> None:
+        self._calls.discard(call)
+        if not call.cancelled() and (error := call.exception()) is not None:
+            self.server.report(f"replication listener: {counted_as} of {self.peer}: {error!r}")
+            self.abort()
+        if self._reading_paused:
+            self._regulate()
+
 
 def _proves_too_late(connection: _Connection) -> None:
     connection.end_unproven()
-
-
-def _offered(version: int, error_code: int) -> Chunks:
-    response = api_versions.ApiVersionsResponse(
-        error_code=error_code,
-        api_keys=[
-            api_versions.ApiVersion(key, versions[0], versions[-1])
-            for key, versions in sorted(OFFERED.items())
-        ],
-    )
-    return api_versions.encode_response(response, version)

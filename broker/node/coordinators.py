@@ -27,6 +27,7 @@ from pylog_broker.coordinator.runtime.runtime import (
     CoordinatorRuntime,
     Defect,
     RuntimeEffect,
+    Sent,
     ShardFailed,
     ShardLoaded,
 )
@@ -94,8 +95,14 @@ class CoordinatorShell(Generic[CoordinatorT]):
         engine: Engine,
         clock: Clock,
         pool: Executor,
+        *,
+        on_sent: Callable[[Sent], None] | None = None,
     ) -> None:
+        """`on_sent`: does what coordinators want done, of which a shard needs to know nothing
+        before it tells.
+        """
         self.runtime = runtime
+        self._on_sent = on_sent
         self._codec = codec
         self._engine = engine
         self._clock = clock
@@ -197,6 +204,9 @@ class CoordinatorShell(Generic[CoordinatorT]):
                     self._answer(effect)
                 case Append() | ReadLog():
                     self._for_log.append(effect)
+                case Sent():
+                    assert self._on_sent is not None, effect
+                    self._on_sent(effect)
                 case ShardLoaded(name, epoch, since_ms):
                     took_ms = self._clock.monotonic_ms() - since_ms
                     self.load_seconds.observe(took_ms / 1000)

@@ -37,6 +37,7 @@ from pylog_broker.grpc.knocks import Knocks
 from pylog_broker.grpc.log_service import SERVICE, LogService, add_log_service
 from pylog_broker.grpc.server import GrpcServer
 from pylog_broker.grpc.unary import add_unary_service
+from pylog_broker.kafka.calls import BrokerCalls
 from pylog_broker.kafka.client import LeaderConnections
 from pylog_broker.kafka.server import ReplicationServer
 from pylog_broker.logs import IDENTITY, follow, hide
@@ -179,6 +180,7 @@ class BrokerService:
             idle_ms_max=self._config.connections_max_idle_ms,
         )
         self._knocks = Knocks(self._clock, _log.warning)
+        self._broker_calls: BrokerCalls
 
     async def run(self) -> NodeExit:
         """Serve until the end; says why it came."""
@@ -260,11 +262,12 @@ class BrokerService:
             unproven_max=self._shares.unproven,
             idle_ms_max=self._config.connections_max_idle_ms,
         )
+        name = f"pylog-broker-{self._broker_id}"
         self._engine.connections = LeaderConnections(
-            f"pylog-broker-{self._broker_id}",
-            settings.secret,
-            self._endpoint_of,
-            report=_log.warning,
+            name, settings.secret, self._endpoint_of, report=_log.warning
+        )
+        self._broker_calls = BrokerCalls(
+            name, settings.secret, self._endpoint_of, report=_log.warning
         )
         self._epochs = epochs = EpochFile(
             self._files, [manager.directory for manager in self._logs.live]
@@ -557,6 +560,7 @@ class BrokerService:
             self._disk_failures.stop()
             if self._engine.connections is not None:
                 self._engine.connections.close()
+            self._broker_calls.close()
             await self._replication.close()
             self._epochs.close()
             marks = self._engine.manager.high_watermarks()

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from pylog.rpc.v1 import admin_pb2, group_pb2, log_pb2
+from pylog.rpc.v1 import admin_pb2, group_pb2, log_pb2, transaction_pb2
 
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -99,6 +99,41 @@ OFFSET_FOR_LEADER_EPOCH: Final = UnaryApi(
     log_pb2.OffsetForLeaderEpochRequest,
     log_pb2.OffsetForLeaderEpochResponse,
 )
+ADD_PARTITIONS_TO_TXN: Final = UnaryApi(
+    24,
+    "Transaction",
+    "AddPartitionsToTxn",
+    transaction_pb2.AddPartitionsToTxnRequest,
+    transaction_pb2.AddPartitionsToTxnResponse,
+)
+ADD_OFFSETS_TO_TXN: Final = UnaryApi(
+    25,
+    "Transaction",
+    "AddOffsetsToTxn",
+    transaction_pb2.AddOffsetsToTxnRequest,
+    transaction_pb2.AddOffsetsToTxnResponse,
+)
+END_TXN: Final = UnaryApi(
+    26,
+    "Transaction",
+    "EndTxn",
+    transaction_pb2.EndTxnRequest,
+    transaction_pb2.EndTxnResponse,
+)
+WRITE_TXN_MARKERS: Final = UnaryApi(
+    27,
+    "Transaction",
+    "WriteTxnMarkers",
+    transaction_pb2.WriteTxnMarkersRequest,
+    transaction_pb2.WriteTxnMarkersResponse,
+)
+TXN_OFFSET_COMMIT: Final = UnaryApi(
+    28,
+    "Transaction",
+    "TxnOffsetCommit",
+    transaction_pb2.TxnOffsetCommitRequest,
+    transaction_pb2.TxnOffsetCommitResponse,
+)
 DESCRIBE_CONFIGS: Final = UnaryApi(
     32,
     "Admin",
@@ -146,12 +181,33 @@ DESCRIBE_CLUSTER: Final = UnaryApi(
     admin_pb2.DescribeClusterRequest,
     admin_pb2.DescribeClusterResponse,
 )
+DESCRIBE_PRODUCERS: Final = UnaryApi(
+    61,
+    "Transaction",
+    "DescribeProducers",
+    transaction_pb2.DescribeProducersRequest,
+    transaction_pb2.DescribeProducersResponse,
+)
 UNREGISTER_BROKER: Final = UnaryApi(
     64,
     "Admin",
     "UnregisterBroker",
     admin_pb2.UnregisterBrokerRequest,
     admin_pb2.UnregisterBrokerResponse,
+)
+DESCRIBE_TRANSACTIONS: Final = UnaryApi(
+    65,
+    "Transaction",
+    "DescribeTransactions",
+    transaction_pb2.DescribeTransactionsRequest,
+    transaction_pb2.DescribeTransactionsResponse,
+)
+LIST_TRANSACTIONS: Final = UnaryApi(
+    66,
+    "Transaction",
+    "ListTransactions",
+    transaction_pb2.ListTransactionsRequest,
+    transaction_pb2.ListTransactionsResponse,
 )
 CONSUMER_GROUP_HEARTBEAT: Final = UnaryApi(
     68,
@@ -201,6 +257,11 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     DELETE_RECORDS,
     INIT_PRODUCER_ID,
     OFFSET_FOR_LEADER_EPOCH,
+    ADD_PARTITIONS_TO_TXN,
+    ADD_OFFSETS_TO_TXN,
+    END_TXN,
+    WRITE_TXN_MARKERS,
+    TXN_OFFSET_COMMIT,
     DESCRIBE_CONFIGS,
     DESCRIBE_LOG_DIRS,
     CREATE_PARTITIONS,
@@ -210,7 +271,10 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     OFFSET_DELETE,
     UPDATE_FEATURES,
     DESCRIBE_CLUSTER,
+    DESCRIBE_PRODUCERS,
     UNREGISTER_BROKER,
+    DESCRIBE_TRANSACTIONS,
+    LIST_TRANSACTIONS,
     CONSUMER_GROUP_HEARTBEAT,
     CONSUMER_GROUP_DESCRIBE,
     DESCRIBE_CONFIGS_OF_BROKER,

@@ -43,6 +43,8 @@ _TIMEOUT: Final = 3 << 3 | VARINT
 _BATCHES: Final = 4 << 3 | LENGTH_DELIMITED
 _CLIENT_ID: Final = 5 << 3 | LENGTH_DELIMITED
 _FOLLOWING: Final = 6 << 3 | LENGTH_DELIMITED
+_TRANSACTIONAL_ID: Final = 7 << 3 | LENGTH_DELIMITED
+_TRANSACTION_VERSION: Final = 8 << 3 | VARINT
 _TOPIC: Final = 1 << 3 | LENGTH_DELIMITED
 _TOPIC_ID: Final = 2 << 3 | LENGTH_DELIMITED
 _PARTITION: Final = 3 << 3 | VARINT
@@ -60,12 +62,18 @@ class Item(NamedTuple):
 
 
 class Request(NamedTuple):
-    """One request of a message. Its client's id is read by nobody, and so left out."""
+    """One request of a message. Its client's id is read by nobody, and so left out.
+
+    `transactional_id`: of the producer, where batches are of a transaction. `transaction_version`:
+    1 for a client that has added their partitions itself; 0 stands for 2.
+    """
 
     correlation: int
     acks: int
     timeout_ms: int
     items: Sequence[Item]
+    transactional_id: str = ""
+    transaction_version: int = 0
 
 
 # ---- writing ------------------------------------------------------------------------------------
@@ -77,17 +85,20 @@ def encode_message(requests: Sequence[Request], client_id: str) -> Chunks:
     end = _text(b"\x2a", client_id)
     _put(pieces, requests[0], end)
     if len(requests) > 1:
-        # What follows stands behind all fields of the first one, as protobuf writes it.
+        # What follows stands between the fields of the first one, as protobuf writes it.
         for request in requests[1:]:
             inner: Chunks = []
             _put(inner, request, end)
+            _put_transaction(inner, request)
             pieces.append(b"\x32" + varint(sum(map(len, inner))))
             pieces += inner
+    _put_transaction(pieces, requests[0])
     return _joined(pieces)
 
 
 def _put(pieces: Chunks, request: Request, end: bytes) -> None:
-    correlation, acks, timeout_ms, items = request
+    """All fields up to the client's id."""
+    correlation, acks, timeout_ms, items, _, _ = request
     head = b"\x08" + varint(correlation) if correlation else b""
     pieces.append(head + _settings(acks, timeout_ms))
     for topic, topic_id, partition, batch in items:
@@ -133,6 +144,19 @@ def _settings(acks: int, timeout_ms: int) -> bytes:
     return first + (b"\x18" + varint(timeout_ms & (2**64 - 1)) if timeout_ms else b"")
 
 
+def _put_transaction(pieces: Chunks, request: Request) -> None:
+    if request.transactional_id or request.transaction_version:
+        pieces.append(_transaction(request.transactional_id, request.transaction_version))
+
+
+@lru_cache(64)
+def _transaction(transactional_id: str, version: int) -> bytes:
+    """The fields behind the following requests."""
+    return _text(b"\x3a", transactional_id) + (
+        b"\x40" + varint(version & (2**64 - 1)) if version else b""
+    )
+
+
 def _text(tag: bytes, text: str) -> bytes:
     data = text.encode()
     return tag + varint(len(data)) + data if data else b""
@@ -173,6 +197,8 @@ def _request_of(message: log_pb2.ProduceRequest) -> Request:
         message.acks,
         message.timeout_ms,
         [Item(item.topic, item.topic_id, item.partition, item.batch) for item in message.batches],
+        message.transactional_id,
+        message.transaction_version,
     )
 
 
@@ -195,7 +221,8 @@ class _Scan:
 
     def _request(self, position: int, end: int, *, inner: bool) -> Request:
         message = self._message
-        correlation = acks = timeout_ms = 0
+        correlation = acks = timeout_ms = version = 0
+        transactional_id = ""
         items: list[Item] = []
         while position < end:
             self._count()
@@ -216,11 +243,16 @@ class _Scan:
             elif tag == _FOLLOWING and not inner:
                 self._following.append(self._request(position, position + value, inner=True))
                 position += value
+            elif tag == _TRANSACTIONAL_ID:
+                transactional_id = self._string(position, position + value)
+                position += value
+            elif tag == _TRANSACTION_VERSION and value <= _INT32_MAX:
+                version = value
             else:
                 raise Unusual
         if position != end or end > len(message):
             raise Unusual
-        return Request(correlation, acks, timeout_ms, items)
+        return Request(correlation, acks, timeout_ms, items, transactional_id, version)
 
     def _item(self, position: int, end: int) -> Item:
         message = self._message

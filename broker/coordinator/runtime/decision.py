@@ -37,6 +37,15 @@ class Reply(NamedTuple):
     response: object
 
 
+class Send(NamedTuple):
+    """Something for other brokers to do, which nobody waits for. Like a reply it leaves when all
+    that the coordinator has decided before is committed; a shard that ends before drops it, and its
+    successor sends it again.
+    """
+
+    message: object
+
+
 class SetTimer(NamedTuple):
     """Call `on_timer` with that key when so many milliseconds have passed. One that was set under
     the same key before is gone.
@@ -52,7 +61,7 @@ class CancelTimer(NamedTuple):
     key: Hashable
 
 
-Effect = Reply | SetTimer | CancelTimer
+Effect = Reply | Send | SetTimer | CancelTimer
 
 
 @dataclass(slots=True)

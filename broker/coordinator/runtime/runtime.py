@@ -28,6 +28,7 @@ from pylog_broker.coordinator.runtime.decision import (
     Record,
     Reply,
     RequestId,
+    Send,
     SetTimer,
 )
 from pylog_broker.coordinator.runtime.shard import (
@@ -75,7 +76,15 @@ class ShardFailed(NamedTuple):
     error: PylogError
 
 
-RuntimeEffect = ReadLog | Append | Reply | Defect | ShardLoaded | ShardFailed
+class Sent(NamedTuple):
+    """The coordinator of the partition, in that epoch, wants this done."""
+
+    topic_partition: TopicPartition
+    epoch: LeaderEpoch
+    message: object
+
+
+RuntimeEffect = ReadLog | Append | Reply | Sent | Defect | ShardLoaded | ShardFailed
 
 
 class MakeCoordinator(Protocol[CoordinatorT_co]):
@@ -239,7 +248,7 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
         if led.shard.phase is ShardPhase.RESIGNED:
             return []
         self._unflushed.pop(partition, None)
-        return [*self._leaving(led, led.shard.on_high_watermark(offset))]
+        return self._leaving(led, led.shard.on_high_watermark(offset))
 
     # ---- requests --------------------------------------------------------------------------------
 
@@ -302,6 +311,11 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
             if led.shard.phase is ShardPhase.ACTIVE
         }
 
+    def decides(self, partition: int, epoch: LeaderEpoch) -> bool:
+        """Whether the shard of that epoch decides now."""
+        led = self._led.get(partition)
+        return led is not None and (led.shard.epoch, led.shard.phase) == (epoch, ShardPhase.ACTIVE)
+
     def _run(
         self,
         now_ms: int,
@@ -335,11 +349,16 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
 
     def _leaving(self, led: _Led[CoordinatorT], effects: Sequence[Leaving]) -> list[RuntimeEffect]:
         """These, now: a request that is answered does not time out."""
-        partition = led.shard.topic_partition.partition
+        name = led.shard.topic_partition
+        out: list[RuntimeEffect] = []
         for effect in effects:
+            if isinstance(effect, Send):
+                out.append(Sent(name, led.shard.epoch, effect.message))
+                continue
             if isinstance(effect, Reply):
-                self._cancel_timer(led, _RequestTimeout(partition, effect.request_id))
-        return [*effects]
+                self._cancel_timer(led, _RequestTimeout(name.partition, effect.request_id))
+            out.append(effect)
+        return out
 
     # ---- time ------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from pylog_broker.coordinator.runtime.decision import (
     Record,
     Reply,
     RequestId,
+    Send,
     SetTimer,
 )
 from pylog_broker.replicated.state_machine import (
@@ -71,7 +72,7 @@ class Append(NamedTuple):
     records: tuple[EncodedRecord, ...]
 
 
-Leaving = Append | Reply
+Leaving = Append | Reply | Send
 ShardEffect = Leaving | SetTimer | CancelTimer
 
 
@@ -122,10 +123,10 @@ class Shard(Generic[CoordinatorT]):
         self.waiting: set[RequestId] = set()
         """Requests whose answer has not left."""
         self._codec = codec
-        self._machine = ReplicatedStateMachine[Image[Record], Record, Reply](
+        self._machine = ReplicatedStateMachine[Image[Record], Record, Reply | Send](
             _Committed(), _Decided(coordinator)
         )
-        self._replies: list[Reply] = []  # decided in this turn
+        self._replies: list[Reply | Send] = []  # decided in this turn
         self._encoded: list[EncodedRecord] = []  # likewise
         self._encoded_bytes = 0
         self._high_watermark = Offset(0)
@@ -176,7 +177,7 @@ class Shard(Generic[CoordinatorT]):
             for record in decision.records:
                 out += self._write([record])
         for effect in decision.effects:
-            if isinstance(effect, Reply):
+            if isinstance(effect, (Reply, Send)):
                 self._replies.append(effect)
             else:
                 out.append(effect)
@@ -219,13 +220,16 @@ class Shard(Generic[CoordinatorT]):
 
     def give_up(self, request_id: RequestId, error: PylogError) -> list[Reply]:
         """The request's time is up: it hears `error` now. What it asked for may happen yet."""
-        return self._leaves(Reply(request_id, error))
+        return self._answer(Reply(request_id, error))
 
-    def _leaves(self, reply: Reply) -> list[Reply]:
+    def _answer(self, reply: Reply) -> list[Reply]:
         if reply.request_id not in self.waiting:
             return []
         self.waiting.discard(reply.request_id)
         return [reply]
+
+    def _leaves(self, effect: Reply | Send) -> list[Leaving]:
+        return [effect] if isinstance(effect, Send) else [*self._answer(effect)]
 
     # ---- commits ---------------------------------------------------------------------------------
 
@@ -236,7 +240,7 @@ class Shard(Generic[CoordinatorT]):
         self._high_watermark = max(self._high_watermark, offset)
         return [*self.flush(), *self._commit()]
 
-    def _commit(self) -> list[Reply]:
+    def _commit(self) -> list[Leaving]:
         last = Offset(min(self._high_watermark, self._machine.next_offset) - 1)
         return [effect for reply in self._machine.commit(last) for effect in self._leaves(reply)]
 

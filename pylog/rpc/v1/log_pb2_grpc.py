@@ -132,7 +132,8 @@ class LogServicer:
         raise NotImplementedError('Method not implemented!')
 
     def InitProducerId(self, request, context):
-        """A fresh producer id with epoch 0, for an idempotent producer.
+        """A fresh producer id with epoch 0, for an idempotent producer. Of a transactional one the coordinator of
+        its transactional id gives the id, and ends what an earlier instance left open.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

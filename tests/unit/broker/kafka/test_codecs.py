@@ -15,6 +15,12 @@ from kafka.protocol.consumer.offsets import (
     OffsetForLeaderEpochResponse,
 )
 from kafka.protocol.metadata.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka.protocol.producer.transaction import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from kafka.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -23,15 +29,19 @@ from kafka.protocol.sasl import (
 )
 
 from pylog_broker.kafka.generated import (
+    add_partitions_to_txn,
     api_versions,
     fetch,
     offset_for_leader_epoch,
     sasl_authenticate,
     sasl_handshake,
+    write_txn_markers,
 )
 from pylog_broker.kafka_primitives import MalformedMessage
 
 APIS = [
+    (add_partitions_to_txn, "request", AddPartitionsToTxnRequest),
+    (add_partitions_to_txn, "response", AddPartitionsToTxnResponse),
     (api_versions, "request", ApiVersionsRequest),
     (api_versions, "response", ApiVersionsResponse),
     (fetch, "request", FetchRequest),
@@ -42,15 +52,19 @@ APIS = [
     (sasl_authenticate, "response", SaslAuthenticateResponse),
     (sasl_handshake, "request", SaslHandshakeRequest),
     (sasl_handshake, "response", SaslHandshakeResponse),
+    (write_txn_markers, "request", WriteTxnMarkersRequest),
+    (write_txn_markers, "response", WriteTxnMarkersResponse),
 ]
 CASES = [
     pytest.param(module, kind, theirs, version, id=f"{theirs.__name__}-v{version}")
     for module, kind, theirs in APIS
     for version in module.VERSIONS
+    if version <= theirs.max_version
 ]
 INT_BITS = {
     "error_code": 16, "api_key": 16, "min_version": 16, "max_version": 16, "isolation_level": 8,
-    "max_version_level": 16, "min_version_level": 16,
+    "max_version_level": 16, "min_version_level": 16, "producer_epoch": 16,
+    "partition_error_code": 16, "transaction_version": 8,
 }  # fmt: skip
 LONGS = {
     "finalized_features_epoch", "replica_epoch", "fetch_offset", "log_start_offset",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pylog.rpc.apis import UNARY_APIS
-from pylog.rpc.v1 import admin_pb2, group_pb2, log_pb2
+from pylog.rpc.v1 import admin_pb2, group_pb2, log_pb2, transaction_pb2
 
 FOR_SIMPLE_CLIENTS = {"/pylog.v1.Log/Produce", "/pylog.v1.Log/Fetch"}
 """pylog's own clients have streams for these."""
@@ -11,7 +11,8 @@ FOR_SIMPLE_CLIENTS = {"/pylog.v1.Log/Produce", "/pylog.v1.Log/Fetch"}
 
 def test_each_unary_call_of_the_services_has_its_row() -> None:
     offered = {}
-    for file in (log_pb2.DESCRIPTOR, group_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR):
+    for messages in (log_pb2, group_pb2, admin_pb2, transaction_pb2):
+        file = messages.DESCRIPTOR
         for service in file.services_by_name.values():
             for method in service.methods:
                 if not method.client_streaming:

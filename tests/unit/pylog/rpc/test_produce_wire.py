@@ -21,7 +21,10 @@ items = st.builds(
     lambda topic, topic_id, partition, size: Item(topic, topic_id, partition, bytes(size)),
     st.text(max_size=20), st.text(max_size=40), small, sizes,
 )  # fmt: skip
-requests = st.builds(Request, st.integers(0, 2**64 - 1), small, small, st.lists(items, max_size=3))
+requests = st.builds(
+    Request, st.integers(0, 2**64 - 1), small, small, st.lists(items, max_size=3),
+    st.text(max_size=20), small,
+)  # fmt: skip
 messages = st.lists(requests, min_size=1, max_size=4)
 
 
@@ -32,6 +35,8 @@ def by_protobuf(requests: Sequence[Request], client_id: str) -> log_pb2.ProduceR
             acks=each.acks,
             timeout_ms=each.timeout_ms,
             client_id=client_id,
+            transactional_id=each.transactional_id,
+            transaction_version=each.transaction_version,
             batches=[
                 log_pb2.PartitionBatch(
                     topic=item.topic,

@@ -1,0 +1,25 @@
+"""What coordinators of transactions go by, under Kafka's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionConfig:
+    """Defaults are Kafka's."""
+
+    max_timeout_ms: int = 15 * 60 * 1000
+    """transaction.max.timeout.ms: the longest time-out that a producer may ask for."""
+    id_expiration_ms: int = 7 * _DAY_MS
+    """transactional.id.expiration.ms: how long an id without a transaction is remembered."""
+    expiration_interval_ms: int = 60 * 60 * 1000
+    """transaction.remove.expired.transaction.cleanup.interval.ms"""
+    two_phase_commit: bool = False
+    """transaction.two.phase.commit.enable (KIP-939)"""
+    partitions_max: int = 10_000
+    """Of one transaction: its record has to hold them all."""
+    ids_max: int = 100_000
+    """Transactional ids of one shard, each of about a kilobyte of memory."""

@@ -1,0 +1,105 @@
+"""Requests about transactions, and their answers. Plain values."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pylog.errors import PylogError
+from pylog.model import TopicPartition
+from pylog_broker.coordinator.transactions.transaction import NO_IDENTITY, Identity
+
+
+class InitProducer(NamedTuple):
+    """An instance of a producer begins. `expected`: the identity that it has, if it is no new one.
+    `two_phase`: its transactions stay open until somebody ends them; `keeps_prepared`: also the one
+    that is open now.
+    """
+
+    transactional_id: str
+    timeout_ms: int
+    expected: Identity = NO_IDENTITY
+    two_phase: bool = False
+    keeps_prepared: bool = False
+
+
+class ProducerBegun(NamedTuple):
+    """The identity of the instance. `ongoing`: of the transaction that it keeps."""
+
+    identity: Identity
+    ongoing: Identity = NO_IDENTITY
+
+
+class NeedsProducerId(NamedTuple):
+    """Nothing was decided: ask again with a producer id that nobody has."""
+
+
+class AddPartitions(NamedTuple):
+    """Partitions that the producer is about to write to. `verify_only`: refuse those that the
+    transaction does not have.
+    """
+
+    transactional_id: str
+    identity: Identity
+    partitions: tuple[TopicPartition, ...]
+    version: int = 2
+    verify_only: bool = False
+
+
+class PartitionsAdded(NamedTuple):
+    """What became of each."""
+
+    partitions: dict[TopicPartition, PylogError | None]
+
+
+class EndTransaction(NamedTuple):
+    """The transaction is to commit, or to abort."""
+
+    transactional_id: str
+    identity: Identity
+    commits: bool
+    version: int = 2
+
+
+class TransactionEnded(NamedTuple):
+    """It is decided. `identity`: with which the producer goes on."""
+
+    identity: Identity
+
+
+class SendMarkers(NamedTuple):
+    """Tell these partitions how the transaction has ended, again and again until each has it."""
+
+    transactional_id: str
+    identity: Identity
+    commits: bool
+    partitions: frozenset[TopicPartition]
+    version: int
+
+
+class DescribedTransaction(NamedTuple):
+    """A transactional id. Without a transaction: no partitions, and `started_ms` is -1."""
+
+    transactional_id: str
+    state: str
+    timeout_ms: int
+    started_ms: int
+    identity: Identity
+    partitions: tuple[TopicPartition, ...]
+
+
+class TransactionFilter(NamedTuple):
+    """Which transactions to list: in one of these states, of one of these producers, and open for
+    longer than so many milliseconds; empty, and below 0: all.
+    """
+
+    states: frozenset[str] = frozenset()
+    producer_ids: frozenset[int] = frozenset()
+    duration_ms: int = -1
+
+
+class ListedTransaction(NamedTuple):
+    """One line of a list of transactions."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
