@@ -738,6 +738,21 @@ class RebootstrapRequired(PylogError):
     default_message = "the client must bootstrap again"
 
 
+# ---- pylog's own codes -------------------------------------------------------------------------
+
+
+class SinkRunSuperseded(FatalError):
+    """A newer run of the query writes to the sink: this one writes nothing more."""
+
+    code = 10_000
+
+
+class SinkBatchDecided(PylogError):
+    """The batch, or a later one, was written to the sink already."""
+
+    code = 10_001
+
+
 # ---- errors of the client, which no server sends ---------------------------------------------
 
 
