@@ -758,6 +758,21 @@ class ShareSessionLimitReached(RetriableError):
     default_message = "the broker has as many share sessions as it may"
 
 
+# ---- pylog's own codes -------------------------------------------------------------------------
+
+
+class SinkRunSuperseded(FatalError):
+    """A newer run of the query writes to the sink: this one writes nothing more."""
+
+    code = 10_000
+
+
+class SinkBatchDecided(PylogError):
+    """The batch, or a later one, was written to the sink already."""
+
+    code = 10_001
+
+
 # ---- errors of the client, which no server sends ---------------------------------------------
 
 

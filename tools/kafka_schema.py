@@ -12,7 +12,7 @@ FIXED = {
 }  # fmt: skip
 SIZES = {"?": 1, "b": 1, "h": 2, "H": 2, "i": 4, "q": 8, "16s": 16}
 PYTHON = {"bool": "bool", "uuid": "bytes", "string": "str", "bytes": "bytes", "records": "bytes"}
-EVER = (0, 999)
+EVER = (0, 32_767)
 FIELD = re.compile(
     r"(?P<name>\w+): (?P<array>\[)?(?P<type>\w+)(?(array)\])(?P<null>\?)?"
     r"(?: versions (?P<versions>[\d+-]+))?(?: tag (?P<tag>\d+))?(?: default (?P<default>\S+))?$"

@@ -10,14 +10,15 @@ from typing import Any, Final
 
 from pylog.model import CONSUMER_OFFSETS
 from pylog_broker.controller.settings import SHARE_GROUP_STATE, TRANSACTION_STATE
-from pylog_broker.coordinator.generated import share_snapshot, share_update, transaction_log
+from pylog_broker.coordinator.generated import share_snapshot, share_update
 from pylog_broker.coordinator.groups.codec import GROUP_RECORDS
+from pylog_broker.coordinator.transactions.codec import TRANSACTION_RECORDS
 from pylog_broker.kafka_primitives import MalformedMessage
 
 _TYPE: Final = Struct(">h")
 _BY_TOPIC: Final[Mapping[str, Mapping[int, ModuleType]]] = {
     CONSUMER_OFFSETS: GROUP_RECORDS,
-    TRANSACTION_STATE: {transaction_log.TYPE: transaction_log},
+    TRANSACTION_STATE: TRANSACTION_RECORDS,
     SHARE_GROUP_STATE: {module.TYPE: module for module in (share_snapshot, share_update)},
 }
 

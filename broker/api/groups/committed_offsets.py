@@ -131,8 +131,10 @@ class CommittedOffsetsHandler:
             return OffsetsFetched({tp: one for tp, one in found.items() if tp not in gone})
         return OffsetsFetched(found | dict.fromkeys(outdated))
 
-    def _is_outdated(self, partition: TopicPartition, committed: CommittedOffset | None) -> bool:
-        if committed is None or committed.topic_id == ZERO_TOPIC_ID:
+    def _is_outdated(
+        self, partition: TopicPartition, committed: CommittedOffset | PylogError | None
+    ) -> bool:
+        if not isinstance(committed, CommittedOffset) or committed.topic_id == ZERO_TOPIC_ID:
             return False
         topic = self._image().topics_by_name.get(partition.topic)
         return topic is not None and topic.topic_id != committed.topic_id

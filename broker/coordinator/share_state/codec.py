@@ -19,7 +19,7 @@ class ShareStateCodec:
 
     def encode(self, record: Record) -> tuple[bytes, bytes | None]:
         """Key and value."""
-        key, value = record
+        key, value, _ = record
         if isinstance(key, ShareSnapshotKey):
             written = None if value is None else share_snapshot.encode_value(value, 0)
             return share_snapshot.encode_key(key), written

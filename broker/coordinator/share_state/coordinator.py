@@ -91,7 +91,7 @@ class ShareCoordinator:
 
     def replay(self, record: Record, offset: Offset) -> None:
         """Takes in a record."""
-        key, value = record
+        key, value, _ = record
         self._next_offset = Offset(offset + 1)
         found = SharePartitionKey(key.group_id, topic_id_from_bytes(key.topic_id), key.partition)
         if isinstance(key, ShareSnapshotKey):

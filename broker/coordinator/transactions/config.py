@@ -21,5 +21,11 @@ class TransactionConfig:
     """transaction.two.phase.commit.enable (KIP-939)"""
     partitions_max: int = 10_000
     """Of one transaction: its record has to hold them all."""
+    sinks_max: int = 10_000
+    """Of queries, in one shard."""
+    sink_tasks_max: int = 10_000
+    """Open attempts of one sink: a decision has to name them all."""
+    sink_lease_ms: int = 60_000
+    """How long an attempt that writes lives without being renewed."""
     ids_max: int = 100_000
     """Transactional ids of one shard, each of about a kilobyte of memory."""

@@ -24,6 +24,7 @@ from typing import Final
 from pylog.errors import (
     ConcurrentTransactions,
     InvalidProducerIdMapping,
+    InvalidRequest,
     InvalidTransactionTimeout,
     InvalidTxnState,
     ProducerFenced,
@@ -62,6 +63,8 @@ from pylog_broker.coordinator.transactions.messages import (
     TransactionEnded,
     TransactionFilter,
 )
+from pylog_broker.coordinator.transactions.sink_messages import PREFIX
+from pylog_broker.coordinator.transactions.sinks import Sinks, TaskTimer
 from pylog_broker.coordinator.transactions.states import TransactionState, check_transition
 from pylog_broker.coordinator.transactions.transaction import (
     LAST_EPOCH,
@@ -141,6 +144,7 @@ class TransactionCoordinator:
         self._config = config
         self._counts = counts or TransactionCounts()
         self.transactions: dict[str, Transaction] = {}
+        self.sinks = Sinks(config, self)
         self._live: dict[str, _Live] = {}
 
     # ---- as any coordinator ----------------------------------------------------------------------
@@ -148,7 +152,9 @@ class TransactionCoordinator:
     def replay(self, record: Record, offset: Offset) -> None:
         """Takes in a record."""
         key, value, _ = record
-        assert isinstance(key, TransactionLogKey)
+        if not isinstance(key, TransactionLogKey):
+            self.sinks.replay(key, value)
+            return
         if value is None:
             self.transactions.pop(key.transactional_id, None)
             self._live.pop(key.transactional_id, None)
@@ -165,6 +171,7 @@ class TransactionCoordinator:
                 self._tell(wall_ms, transaction, decision)
             elif transaction.times_out:
                 decision.effects.append(_timeout_of(transaction, wall_ms))
+        self.sinks.on_loaded(decision)
         return decision
 
     def on_timer(self, now_ms: int, wall_ms: int, key: Hashable) -> Decision:
@@ -176,6 +183,8 @@ class TransactionCoordinator:
                 return self._wake(transactional_id)
             case WaitTimer(transactional_id):
                 return self._refuse_waiting(transactional_id)
+            case TaskTimer():
+                return self.sinks.on_timer(wall_ms, key)
             case _:
                 assert key == EXPIRY, key
                 return self._expire(wall_ms)
@@ -234,6 +243,7 @@ class TransactionCoordinator:
         return decision
 
     def _check_init(self, request: InitProducer) -> None:
+        _check_is_no_sink(request.transactional_id)
         if (request.two_phase or request.keeps_prepared) and not self._config.two_phase_commit:
             raise TransactionalIdAuthorizationFailed(
                 f"{request.transactional_id!r}: two-phase commit is off; the brokers' setting "
@@ -407,6 +417,7 @@ class TransactionCoordinator:
         Raises InvalidProducerIdMapping, ProducerFenced, and InvalidTxnState where the transaction
         has ended otherwise, or there is none.
         """
+        _check_is_no_sink(request.transactional_id)
         transaction = self._of(request.transactional_id, request.identity)
         if transaction.ended(request.identity):
             return self._end_again(wall_ms, request_id, request, transaction, fresh)
@@ -695,7 +706,41 @@ class TransactionCoordinator:
             if is_idle and transaction.updated_ms <= oldest_ms:
                 check_transition(transaction.transactional_id, transaction.state, _S.DEAD)
                 decision.records.append(tombstone_of(transaction.transactional_id))
+        self.sinks.expire(wall_ms, decision)
         return decision
+
+    # ---- what sinks have their members do --------------------------------------------------------
+
+    def open_member(
+        self, wall_ms: int, transactional_id: str, fresh: ProducerId | None, decision: Decision
+    ) -> Identity:
+        """See `Members`."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is not None:
+            return transaction.owner
+        assert fresh is not None, transactional_id
+        identity = Identity(fresh, ProducerEpoch(0))
+        begun = Transaction(
+            transactional_id, identity, _S.EMPTY, NO_TIMEOUT_MS, updated_ms=wall_ms, version=2
+        )
+        decision.records.append(record_of(begun))
+        return identity
+
+    def end_member(
+        self, wall_ms: int, transaction: Transaction, commits: bool, decision: Decision
+    ) -> None:
+        """See `Members`."""
+        state = _S.PREPARE_COMMIT if commits else _S.PREPARE_ABORT
+        check_transition(transaction.transactional_id, transaction.state, state)
+        is_ongoing = transaction.state is _S.ONGOING
+        prepared = transaction._replace(
+            identity=transaction.identity.next,
+            state=state,
+            started_ms=transaction.started_ms if is_ongoing else wall_ms,
+            updated_ms=wall_ms,
+            version=2,
+        )
+        self._prepare(wall_ms, prepared, decision)
 
     # ---- helpers ---------------------------------------------------------------------------------
 
@@ -725,6 +770,14 @@ class TransactionCoordinator:
         live = self._live.get(transaction.transactional_id)
         if live is not None and live.timed_out == asked and transaction.ended(asked):
             raise TransactionAbortable(str(_timed_out(transaction)))
+
+
+def _check_is_no_sink(transactional_id: str) -> None:
+    if transactional_id.startswith(PREFIX):
+        raise InvalidRequest(
+            f"transactional id {transactional_id!r}: ids that begin with {PREFIX!r} belong to the "
+            "sinks of queries; choose another one"
+        )
 
 
 def _timeout_ms(request: InitProducer) -> int:

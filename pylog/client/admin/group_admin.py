@@ -163,9 +163,8 @@ async def describe_groups(
             answers.append((told.group_id, fault, found))
         if others:
             shares = await share_group_admin.describe(server, coordinator, others, left_s)
-            unknown = errors.GroupIdNotFound
-            answers += (each for each in shares if not isinstance(each[1], unknown))
-            others = [group for group, fault, _ in shares if isinstance(fault, unknown)]
+            others = [each[0] for each in shares if isinstance(each[1], errors.GroupIdNotFound)]
+            answers += (each for each in shares if each[0] not in others)
         if others:
             classic = await server.call(
                 apis.DESCRIBE_GROUPS, group_pb2.DescribeGroupsRequest(group_ids=others), left_s

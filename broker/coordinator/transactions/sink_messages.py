@@ -1,0 +1,151 @@
+"""Requests about sinks, and their answers. Plain values."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pylog_broker.coordinator.transactions.transaction import Identity
+
+PREFIX: Final = "__sink/"
+"""Of the transactional ids that belong to sinks; producers cannot choose such an id."""
+KEEP_FOREVER: Final = -1
+
+
+class SinkKey(NamedTuple):
+    """A sink of a query: `query_id` is Spark's, or tells a batch job; `sink_id` tells apart what
+    one query writes.
+    """
+
+    query_id: str
+    sink_id: str
+
+    @property
+    def placement(self) -> str:
+        """By which the coordinator of the sink, and of all its transactional ids, is found."""
+        return f"{PREFIX}{self.query_id}/{self.sink_id}"
+
+
+class BeginTask(NamedTuple):
+    """An attempt of a task has rows to write. `run_id`: of the query's run; `task`: the number of
+    the partition of the data; `attempt`: unique over all attempts of the run.
+    """
+
+    sink: SinkKey
+    run_id: str
+    batch_id: int
+    task: int
+    attempt: int
+
+
+class Member(NamedTuple):
+    """The transaction of one attempt, and the identity under which it writes."""
+
+    transactional_id: str
+    identity: Identity
+
+
+class WrittenRange(NamedTuple):
+    """Where a batch's records of one partition lie: from the first to the last, both included, with
+    what others wrote meanwhile between them.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+
+
+class DecidedBatch(NamedTuple):
+    """A batch that counts. `checksum`: over its rows, whatever their order; `digest`: of what it
+    was made from, empty where that is not known; `expires_ms`: from when on it is forgotten, or -1.
+    """
+
+    batch_id: int
+    run_number: int
+    row_count: int
+    checksum: int
+    digest: str
+    decided_ms: int
+    expires_ms: int
+    receipt: tuple[WrittenRange, ...]
+
+
+class AlreadyDecided(NamedTuple):
+    """The batch counts since an earlier run: write nothing."""
+
+    batch: DecidedBatch
+
+
+class RenewTask(NamedTuple):
+    """The attempt is still writing."""
+
+    sink: SinkKey
+    member: Member
+
+
+class PrepareTask(NamedTuple):
+    """All rows of the attempt are stored. `timeout_ms`: for how long it waits for its decision, at
+    most for `transaction.max.timeout.ms`, and for that when it is 0.
+    """
+
+    sink: SinkKey
+    member: Member
+    timeout_ms: int = 0
+
+
+class DecideBatch(NamedTuple):
+    """What these members wrote counts, and what any other attempt of this batch, of earlier ones or
+    of earlier runs wrote does not. `keep_ms`: for how long the decision is remembered.
+    """
+
+    sink: SinkKey
+    run_id: str
+    batch_id: int
+    members: tuple[Member, ...]
+    row_count: int
+    checksum: int
+    digest: str
+    receipt: tuple[WrittenRange, ...]
+    keep_ms: int = KEEP_FOREVER
+
+
+class BatchDecided(NamedTuple):
+    """`is_new`: by this request, and not by an earlier one."""
+
+    batch: DecidedBatch
+    is_new: bool
+
+
+class AbortBatch(NamedTuple):
+    """Nothing of the batch shall count, if that is not decided otherwise."""
+
+    sink: SinkKey
+    run_id: str
+    batch_id: int
+
+
+class BatchAborted(NamedTuple):
+    """So many attempts were aborted."""
+
+    attempts: int
+
+
+class ForgetSink(NamedTuple):
+    """The query does not come back."""
+
+    sink: SinkKey
+
+
+class SinkForgotten(NamedTuple):
+    """Nothing is known of the sink any more."""
+
+
+class DescribedSink(NamedTuple):
+    """`run_id`: the current one, empty before the first. `open_attempts`: those that write, or wait
+    for a decision.
+    """
+
+    sink: SinkKey
+    run_id: str
+    decision: DecidedBatch | None
+    open_attempts: int

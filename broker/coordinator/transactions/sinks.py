@@ -1,0 +1,581 @@
+"""The sinks of one shard of the transaction coordinator: batches of queries that count once. Pure.
+
+A query writes a batch by many tasks, each of which may be attempted more than once. Each attempt
+has a transaction of its own, whose transactional id comes from the sink's pool. One decision says
+which attempts count: an append that has the decision, the prepared commits of these, and the
+prepared aborts of all others. A shard has all transactional ids of its sinks, so no other
+coordinator has a say.
+
+- A decision that is asked for again gives the same answer, and a batch that an earlier run has
+  decided is written by nobody again.
+- Runs are numbered as they are first seen. A newer one puts the older ones out, and aborts what
+  they left open.
+- An attempt holds back committed readers while it is open, so it ends by itself: when it is not
+  renewed, or when it has been prepared for too long.
+- A transactional id goes back to the pool with its decision. What an attempt sends after that is
+  refused, as each end raises the epoch, also where nothing was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from pylog.errors import (
+    InvalidRequest,
+    InvalidTxnState,
+    SinkBatchDecided,
+    SinkRunSuperseded,
+    ThrottlingQuotaExceeded,
+)
+from pylog.model import ProducerId
+from pylog_broker.coordinator.generated.sink_decision import (
+    SinkDecisionKey,
+    SinkDecisionValue,
+    WrittenPartition,
+    WrittenTopic,
+)
+from pylog_broker.coordinator.generated.sink_runs import SinkRunsKey, SinkRunsValue
+from pylog_broker.coordinator.generated.sink_task import SinkTaskKey, SinkTaskValue
+from pylog_broker.coordinator.runtime.decision import (
+    CancelTimer,
+    Decision,
+    Record,
+    Reply,
+    RequestId,
+    SetTimer,
+)
+from pylog_broker.coordinator.transactions.config import TransactionConfig
+from pylog_broker.coordinator.transactions.messages import NeedsProducerId
+from pylog_broker.coordinator.transactions.sink_messages import (
+    KEEP_FOREVER,
+    PREFIX,
+    AbortBatch,
+    AlreadyDecided,
+    BatchAborted,
+    BatchDecided,
+    BeginTask,
+    DecideBatch,
+    DecidedBatch,
+    DescribedSink,
+    ForgetSink,
+    Member,
+    PrepareTask,
+    RenewTask,
+    SinkForgotten,
+    SinkKey,
+    WrittenRange,
+)
+from pylog_broker.coordinator.transactions.states import TransactionState
+from pylog_broker.coordinator.transactions.transaction import (
+    LAST_EPOCH,
+    Identity,
+    Transaction,
+)
+
+RUNS_MAX: Final = 200
+"""Runs of a query that are remembered. One that is older than so many others is not put out."""
+NAME_LENGTH_MAX: Final = 249
+"""Of a query's id, a run's id, and a sink's id."""
+
+_OPEN: Final = 0
+_PREPARED: Final = 1
+_FREE: Final = 2
+
+SinkRecordKey = SinkRunsKey | SinkDecisionKey | SinkTaskKey
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTimer:
+    """An attempt was not renewed, or has waited too long for its decision."""
+
+    transactional_id: str
+
+
+class Members(Protocol):
+    """The transactions of the shard."""
+
+    transactions: dict[str, Transaction]
+
+    def open_member(
+        self, wall_ms: int, transactional_id: str, fresh: ProducerId | None, decision: Decision
+    ) -> Identity:
+        """Under which the next transaction of that id is written. `fresh` is for a new id."""
+
+    def end_member(
+        self, wall_ms: int, transaction: Transaction, commits: bool, decision: Decision
+    ) -> None:
+        """Its transaction is prepared to end so, and its producer is fenced, whether it has written
+        anything or not.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """The attempt that has a transactional id."""
+
+    run_number: int
+    batch_id: int
+    task: int
+    attempt: int
+    is_prepared: bool = False
+
+
+@dataclass(slots=True)
+class _Sink:
+    """Invariant: a transactional id is in `tasks`, in `free`, or in neither."""
+
+    first_number: int = 0
+    run_ids: tuple[str, ...] = ()
+    decision: DecidedBatch | None = None
+    tasks: dict[str, _Task] = field(default_factory=dict)
+    free: dict[str, None] = field(default_factory=dict)
+    made: int = 0
+    """As many numbers were given to its transactional ids."""
+
+    @property
+    def run_number(self) -> int:
+        """Of the current run; -1 before the first."""
+        return self.first_number + len(self.run_ids) - 1
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of it."""
+        return not (self.run_ids or self.decision or self.tasks or self.free)
+
+
+class Sinks:
+    """Invariant: what it knows is what `replay` has made of records."""
+
+    def __init__(self, config: TransactionConfig, members: Members) -> None:
+        self._config = config
+        self._members = members
+        self._sinks: dict[SinkKey, _Sink] = {}
+
+    # ---- as a part of a coordinator --------------------------------------------------------------
+
+    def replay(self, key: SinkRecordKey, value: object) -> None:
+        """Takes in a record of a sink."""
+        match key, value:
+            case SinkRunsKey(), SinkRunsValue() | None:
+                sink = self._known(SinkKey(*key))
+                sink.first_number = 0 if value is None else value.first_number
+                sink.run_ids = () if value is None else value.run_ids
+                self._drop_if_empty(SinkKey(*key))
+            case SinkDecisionKey(), SinkDecisionValue() | None:
+                sink = self._known(SinkKey(*key))
+                sink.decision = None if value is None else _decision_of(value)
+                self._drop_if_empty(SinkKey(*key))
+            case SinkTaskKey(transactional_id), SinkTaskValue() | None:
+                self._replay_task(transactional_id, value)
+            case _:
+                raise AssertionError(f"{key} with {value}")
+
+    def _replay_task(self, transactional_id: str, value: SinkTaskValue | None) -> None:
+        key = sink_of(transactional_id)
+        sink = self._known(key)
+        sink.tasks.pop(transactional_id, None)
+        sink.free.pop(transactional_id, None)
+        if value is not None:
+            sink.made = max(sink.made, _number_of(transactional_id) + 1)
+            if value.state == _FREE:
+                sink.free[transactional_id] = None
+            else:
+                sink.tasks[transactional_id] = _Task(
+                    value.run_number,
+                    value.batch_id,
+                    value.task,
+                    value.attempt,
+                    value.state == _PREPARED,
+                )
+        self._drop_if_empty(key)
+
+    def on_loaded(self, decision: Decision) -> None:
+        """Open attempts have their time again: nobody knows how much of it has passed."""
+        for sink in self._sinks.values():
+            for transactional_id, task in sink.tasks.items():
+                decision.effects.append(self._timer(transactional_id, task))
+
+    def on_timer(self, wall_ms: int, timer: TaskTimer) -> Decision:
+        """The attempt is aborted."""
+        decision = Decision()
+        key = sink_of(timer.transactional_id)
+        sink = self._sinks.get(key)
+        if sink is not None and timer.transactional_id in sink.tasks:
+            self._end(wall_ms, key, sink, timer.transactional_id, False, decision)
+        return decision
+
+    def expire(self, wall_ms: int, decision: Decision) -> None:
+        """Decisions that need not be kept any longer go, with all of their sinks; so do free
+        transactional ids that the coordinator has forgotten.
+        """
+        for key, sink in self._sinks.items():
+            made = sink.decision
+            if made is not None and 0 <= made.expires_ms <= wall_ms and not sink.tasks:
+                self._forget(key, sink, decision)
+                continue
+            for transactional_id in sink.free:
+                if transactional_id not in self._members.transactions:
+                    decision.records.append(Record(SinkTaskKey(transactional_id), None))
+
+    # ---- attempts --------------------------------------------------------------------------------
+
+    def begin(
+        self,
+        wall_ms: int,
+        request_id: RequestId,
+        request: BeginTask,
+        fresh: ProducerId | None = None,
+    ) -> Decision:
+        """`Member`, `AlreadyDecided`, or `NeedsProducerId`.
+
+        Raises SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this run
+        has decided, InvalidRequest for a name that is too long, and ThrottlingQuotaExceeded where
+        there is no room for one more.
+        """
+        self._check_names(request.sink, request.run_id)
+        sink = self._sinks.get(request.sink) or _Sink()
+        run_number = self._number(request.sink, sink, request.run_id)
+        if (decided := self._decided(sink, run_number, request.batch_id)) is not None:
+            return Decision(effects=[Reply(request_id, AlreadyDecided(decided))])
+        task = _Task(run_number, request.batch_id, request.task, request.attempt)
+        for transactional_id, other in sink.tasks.items():
+            if other == task:  # it asks again
+                identity = self._members.transactions[transactional_id].owner
+                return Decision(effects=[Reply(request_id, Member(transactional_id, identity))])
+        self._check_room(request.sink, sink)
+        transactional_id = self._unused(request.sink, sink)
+        if transactional_id not in self._members.transactions and fresh is None:
+            return Decision(effects=[Reply(request_id, NeedsProducerId())])
+        decision = Decision()
+        self._begin_run(wall_ms, request.sink, sink, request.run_id, decision)
+        identity = self._members.open_member(wall_ms, transactional_id, fresh, decision)
+        decision.records.append(_record_of(request.sink, transactional_id, task))
+        decision.effects += [
+            self._timer(transactional_id, task),
+            Reply(request_id, Member(transactional_id, identity)),
+        ]
+        return decision
+
+    def renew(self, request_id: RequestId, request: RenewTask) -> Decision:
+        """An attempt that writes has its time again. Raises InvalidTxnState where it has ended."""
+        task = self._task(request.sink, request.member)
+        transactional_id = request.member.transactional_id
+        effects = [Reply(request_id, request.member)]
+        if task.is_prepared:
+            return Decision(effects=[*effects])
+        return Decision(effects=[self._timer(transactional_id, task), *effects])
+
+    def prepare(self, request_id: RequestId, request: PrepareTask) -> Decision:
+        """The attempt waits for its decision. Raises InvalidTxnState where it has ended."""
+        task = self._task(request.sink, request.member)
+        transactional_id = request.member.transactional_id
+        reply = Reply(request_id, request.member)
+        if task.is_prepared:
+            return Decision(effects=[reply])
+        prepared = _Task(task.run_number, task.batch_id, task.task, task.attempt, True)
+        record = _record_of(request.sink, transactional_id, prepared)
+        most_ms = self._config.max_timeout_ms
+        wait_ms = min(request.timeout_ms, most_ms) if request.timeout_ms > 0 else most_ms
+        timer = SetTimer(TaskTimer(transactional_id), wait_ms)
+        return Decision([record], [timer, reply])
+
+    # ---- batches ---------------------------------------------------------------------------------
+
+    def decide(self, wall_ms: int, request_id: RequestId, request: DecideBatch) -> Decision:
+        """`BatchDecided`, when the decision is committed.
+
+        Raises SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this run
+        has decided otherwise, and InvalidTxnState where an attempt has ended or is not prepared.
+        """
+        self._check_names(request.sink, request.run_id)
+        sink = self._sinks.get(request.sink) or _Sink()
+        run_number = self._number(request.sink, sink, request.run_id)
+        last = sink.decision
+        if last is not None and request.batch_id <= last.batch_id:
+            if request.batch_id == last.batch_id and (
+                run_number > last.run_number or _is_repeated(last, request)
+            ):
+                return Decision(effects=[Reply(request_id, BatchDecided(last, False))])
+            raise _refusal(last, request.batch_id, run_number)
+        if sink.is_empty:
+            self._check_room(request.sink, sink)
+        counted = {member.transactional_id for member in request.members}
+        for member in request.members:
+            task = self._task(request.sink, member)
+            if (task.run_number, task.batch_id) != (run_number, request.batch_id):
+                raise InvalidTxnState(
+                    f"{member.transactional_id!r} writes batch {task.batch_id} of run "
+                    f"{task.run_number}, not batch {request.batch_id} of run {run_number}"
+                )
+            if not task.is_prepared:
+                raise InvalidTxnState(f"{member.transactional_id!r} is not prepared")
+        decision = Decision()
+        self._write_runs(request.sink, sink, request.run_id, decision)
+        for transactional_id, task in sink.tasks.items():
+            if task.run_number < run_number or task.batch_id <= request.batch_id:
+                commits = transactional_id in counted
+                self._end(wall_ms, request.sink, sink, transactional_id, commits, decision)
+        made = DecidedBatch(
+            request.batch_id,
+            run_number,
+            request.row_count,
+            request.checksum,
+            request.digest,
+            wall_ms,
+            KEEP_FOREVER if request.keep_ms < 0 else wall_ms + request.keep_ms,
+            request.receipt,
+        )
+        decision.records.append(Record(SinkDecisionKey(*request.sink), _value_of(made)))
+        decision.effects.append(Reply(request_id, BatchDecided(made, True)))
+        return decision
+
+    def abort(self, wall_ms: int, request_id: RequestId, request: AbortBatch) -> Decision:
+        """`BatchAborted`: the open attempts of that batch of that run. A decision stands, whoever
+        asks.
+        """
+        decision = Decision()
+        sink = self._sinks.get(request.sink)
+        ended = 0
+        if sink is not None and request.run_id in sink.run_ids:
+            number = sink.first_number + sink.run_ids.index(request.run_id)
+            for transactional_id, task in sink.tasks.items():
+                if (task.run_number, task.batch_id) == (number, request.batch_id):
+                    self._end(wall_ms, request.sink, sink, transactional_id, False, decision)
+                    ended += 1
+        decision.effects.append(Reply(request_id, BatchAborted(ended)))
+        return decision
+
+    # ---- looking after them ----------------------------------------------------------------------
+
+    def described(self) -> Iterator[DescribedSink]:
+        """All sinks."""
+        for key, sink in self._sinks.items():
+            run_id = sink.run_ids[-1] if sink.run_ids else ""
+            yield DescribedSink(key, run_id, sink.decision, len(sink.tasks))
+
+    def forget(self, wall_ms: int, request_id: RequestId, request: ForgetSink) -> Decision:
+        """`SinkForgotten`. Open attempts are aborted; a batch that is written again counts again.
+        Raises InvalidRequest where there is no such sink.
+        """
+        sink = self._sinks.get(request.sink)
+        if sink is None:
+            raise InvalidRequest(
+                f"query {request.sink.query_id!r} has no sink {request.sink.sink_id!r} here"
+            )
+        decision = Decision()
+        for transactional_id in sink.tasks:
+            self._end(wall_ms, request.sink, sink, transactional_id, False, decision)
+        self._forget(request.sink, sink, decision)
+        decision.effects.append(Reply(request_id, SinkForgotten()))
+        return decision
+
+    # ---- helpers ---------------------------------------------------------------------------------
+
+    def _known(self, key: SinkKey) -> _Sink:
+        return self._sinks.setdefault(key, _Sink())
+
+    def _drop_if_empty(self, key: SinkKey) -> None:
+        if self._sinks[key].is_empty:
+            del self._sinks[key]
+
+    def _check_names(self, key: SinkKey, run_id: str) -> None:
+        for name, value in (("query id", key.query_id), ("sinkId", key.sink_id), ("run", run_id)):
+            if not value or len(value) > NAME_LENGTH_MAX:
+                raise InvalidRequest(
+                    f"the {name} of a sink has {len(value)} characters; it must have 1 to "
+                    f"{NAME_LENGTH_MAX}"
+                )
+        if "/" in key.query_id:
+            raise InvalidRequest(f"the query id {key.query_id!r} of a sink has a slash")
+
+    def _number(self, key: SinkKey, sink: _Sink, run_id: str) -> int:
+        """The number of the run, which may be a new one."""
+        if run_id not in sink.run_ids:
+            return sink.run_number + 1
+        number = sink.first_number + sink.run_ids.index(run_id)
+        if number != sink.run_number:
+            raise SinkRunSuperseded(
+                f"run {run_id} of query {key.query_id} is not its newest one any more: run "
+                f"{sink.run_ids[-1]} writes to sink {key.sink_id!r} now. If two queries were "
+                "started from one checkpoint, give each a checkpoint of its own"
+            )
+        return number
+
+    def _decided(self, sink: _Sink, run_number: int, batch_id: int) -> DecidedBatch | None:
+        last = sink.decision
+        if last is None or batch_id > last.batch_id:
+            return None
+        if batch_id == last.batch_id and run_number > last.run_number:
+            return last
+        raise _refusal(last, batch_id, run_number)
+
+    def _check_room(self, key: SinkKey, sink: _Sink) -> None:
+        most = self._config.sinks_max
+        if sink.is_empty and len(self._sinks) >= most:
+            raise ThrottlingQuotaExceeded(
+                f"sink {key.sink_id!r} of query {key.query_id!r} would be one of "
+                f"{len(self._sinks) + 1} of this coordinator; the limit is {most}: forget sinks of "
+                "queries that do not come back (pylog transactions forget-sink)"
+            )
+        most = self._config.sink_tasks_max
+        if len(sink.tasks) >= most:
+            raise ThrottlingQuotaExceeded(
+                f"sink {key.sink_id!r} of query {key.query_id!r} has {len(sink.tasks)} open "
+                f"attempts; the limit is {most}: write with fewer partitions (coalesce)"
+            )
+
+    def _unused(self, key: SinkKey, sink: _Sink) -> str:
+        """A transactional id that nobody has. One whose last transaction has not ended on all of
+        its partitions, or whose epochs run out, is left alone.
+        """
+        for transactional_id in sink.free:
+            known = self._members.transactions.get(transactional_id)
+            if known is None:  # the coordinator has forgotten it: it begins anew
+                return transactional_id
+            if not known.state.is_prepared and known.owner.epoch < LAST_EPOCH - 1:
+                return transactional_id
+        return f"{key.placement}/{sink.made}"
+
+    def _begin_run(
+        self, wall_ms: int, key: SinkKey, sink: _Sink, run_id: str, decision: Decision
+    ) -> None:
+        """A run that was not seen before puts out the one before it."""
+        if run_id in sink.run_ids:
+            return
+        self._write_runs(key, sink, run_id, decision)
+        for transactional_id in sink.tasks:
+            self._end(wall_ms, key, sink, transactional_id, False, decision)
+
+    def _write_runs(self, key: SinkKey, sink: _Sink, run_id: str, decision: Decision) -> None:
+        if run_id in sink.run_ids:
+            return
+        run_ids = (*sink.run_ids, run_id)
+        dropped = max(len(run_ids) - RUNS_MAX, 0)
+        value = SinkRunsValue(sink.first_number + dropped, run_ids[dropped:])
+        decision.records.append(Record(SinkRunsKey(*key), value))
+
+    def _task(self, key: SinkKey, member: Member) -> _Task:
+        sink = self._sinks.get(key)
+        task = None if sink is None else sink.tasks.get(member.transactional_id)
+        transaction = self._members.transactions.get(member.transactional_id)
+        if task is None or transaction is None or transaction.owner != member.identity:
+            raise InvalidTxnState(
+                f"{member.transactional_id!r} in epoch {member.identity.epoch} was aborted: a "
+                "newer run has begun, the attempt did not report for too long, or its prepared "
+                "transaction waited for too long for the batch to be committed"
+            )
+        return task
+
+    def _end(
+        self,
+        wall_ms: int,
+        key: SinkKey,
+        sink: _Sink,
+        transactional_id: str,
+        commits: bool,
+        decision: Decision,
+    ) -> None:
+        task = sink.tasks[transactional_id]
+        transaction = self._members.transactions[transactional_id]
+        has_rows = transaction.state is TransactionState.ONGOING
+        self._members.end_member(wall_ms, transaction, commits and has_rows, decision)
+        decision.records.append(_record_of(key, transactional_id, task, is_free=True))
+        decision.effects.append(CancelTimer(TaskTimer(transactional_id)))
+
+    def _forget(self, key: SinkKey, sink: _Sink, decision: Decision) -> None:
+        decision.records.append(Record(SinkRunsKey(*key), None))
+        decision.records.append(Record(SinkDecisionKey(*key), None))
+        for transactional_id in (*sink.tasks, *sink.free):
+            decision.records.append(Record(SinkTaskKey(transactional_id), None))
+
+    def _timer(self, transactional_id: str, task: _Task) -> SetTimer:
+        config = self._config
+        delay_ms = config.max_timeout_ms if task.is_prepared else config.sink_lease_ms
+        return SetTimer(TaskTimer(transactional_id), delay_ms)
+
+
+def sink_of(transactional_id: str) -> SinkKey:
+    """The sink that a transactional id belongs to."""
+    assert transactional_id.startswith(PREFIX), transactional_id
+    query_id, _, rest = transactional_id.removeprefix(PREFIX).partition("/")
+    return SinkKey(query_id, rest.rpartition("/")[0])
+
+
+def placement_of(transactional_id: str) -> str:
+    """By which the coordinator of a transactional id is found: its own name, and for the ids of a
+    sink the sink's.
+    """
+    if not transactional_id.startswith(PREFIX):
+        return transactional_id
+    return transactional_id.rpartition("/")[0]
+
+
+def _number_of(transactional_id: str) -> int:
+    return int(transactional_id.rpartition("/")[2])
+
+
+def _is_repeated(last: DecidedBatch, request: DecideBatch) -> bool:
+    """Whether the request is the one that made the decision."""
+    return (last.row_count, last.checksum, last.digest, last.receipt) == (
+        request.row_count,
+        request.checksum,
+        request.digest,
+        request.receipt,
+    )
+
+
+def _refusal(last: DecidedBatch, batch_id: int, run_number: int) -> SinkBatchDecided:
+    if batch_id == last.batch_id:
+        return SinkBatchDecided(
+            f"batch {batch_id} was written by this run already: two writes of one batch need a "
+            "sinkId each"
+        )
+    return SinkBatchDecided(
+        f"batch {batch_id} comes behind batch {last.batch_id}, which counts since run "
+        f"{last.run_number} (this is run {run_number}): the checkpoint is older than the sink. "
+        "Go on from the newer checkpoint, or write with another sinkId"
+    )
+
+
+def _record_of(
+    key: SinkKey, transactional_id: str, task: _Task, *, is_free: bool = False
+) -> Record:
+    state = _FREE if is_free else _PREPARED if task.is_prepared else _OPEN
+    value = SinkTaskValue(*key, task.run_number, task.batch_id, task.task, task.attempt, state)
+    return Record(SinkTaskKey(transactional_id), value)
+
+
+def _value_of(made: DecidedBatch) -> SinkDecisionValue:
+    topics: dict[str, list[WrittenPartition]] = {}
+    for each in made.receipt:
+        written = WrittenPartition(each.partition, each.first_offset, each.last_offset)
+        topics.setdefault(each.topic, []).append(written)
+    return SinkDecisionValue(
+        made.batch_id,
+        made.run_number,
+        made.row_count,
+        made.checksum,
+        made.digest,
+        made.decided_ms,
+        made.expires_ms,
+        tuple(WrittenTopic(topic, tuple(written)) for topic, written in topics.items()),
+    )
+
+
+def _decision_of(value: SinkDecisionValue) -> DecidedBatch:
+    return DecidedBatch(
+        value.batch_id,
+        value.run_number,
+        value.row_count,
+        value.checksum,
+        value.digest,
+        value.decided_ms,
+        value.expires_ms,
+        tuple(
+            WrittenRange(topic.topic, each.partition, each.first_offset, each.last_offset)
+            for topic in value.receipt
+            for each in topic.partitions
+        ),
+    )

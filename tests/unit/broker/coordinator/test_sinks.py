@@ -1,0 +1,404 @@
+"""Sinks, event by event: attempts begin, are prepared, and count by one decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pylog.errors import (
+    InvalidRequest,
+    InvalidTxnState,
+    ProducerFenced,
+    SinkBatchDecided,
+    SinkRunSuperseded,
+    ThrottlingQuotaExceeded,
+)
+from pylog_broker.coordinator.transactions.config import TransactionConfig
+from pylog_broker.coordinator.transactions.messages import AddPartitions, InitProducer
+from pylog_broker.coordinator.transactions.sink_messages import (
+    KEEP_FOREVER,
+    AbortBatch,
+    AlreadyDecided,
+    BatchAborted,
+    BatchDecided,
+    BeginTask,
+    DecideBatch,
+    DescribedSink,
+    ForgetSink,
+    Member,
+    PrepareTask,
+    RenewTask,
+    SinkForgotten,
+    SinkKey,
+    WrittenRange,
+)
+from pylog_broker.coordinator.transactions.sinks import RUNS_MAX, placement_of, sink_of
+from pylog_broker.coordinator.transactions.transaction import (
+    LAST_EPOCH,
+    NO_IDENTITY,
+    Identity,
+    record_of,
+)
+from tests.fakes.transaction_shard import A, B, TransactionShard, identity
+
+SINK = SinkKey("8f3b", "topic/orders")
+RUN, NEXT_RUN = "run-1", "run-2"
+RECEIPT = (WrittenRange("events", 0, 10, 19), WrittenRange("events", 1, 7, 7))
+
+
+class Sinks(TransactionShard):
+    """A shard with the requests of one sink."""
+
+    def begin_task(
+        self, task: int = 0, *, batch: int = 0, run: str = RUN, attempt: int = 0, **more: Any
+    ) -> Any:
+        """The answer to BeginSinkTask."""
+        key = more.get("sink", SINK)
+        request = BeginTask(key, run, batch, task, attempt)
+        number = self._with_id(lambda c, r, f: c.sinks.begin(self.wall_ms, r, request, f))
+        return self.replies[number]
+
+    def write(self, member: Member, *partitions: Any) -> Any:
+        """The answer to the AddPartitionsToTxn of the brokers that get the first batches."""
+        request = AddPartitions(member.transactional_id, member.identity, partitions or (A,))
+        return self.answer(lambda c, r: c.add_partitions(self.wall_ms, r, request))
+
+    def prepare(self, member: Member, timeout_ms: int = 0) -> Any:
+        request = PrepareTask(SINK, member, timeout_ms)
+        return self.answer(lambda c, r: c.sinks.prepare(r, request))
+
+    def renew(self, member: Member) -> Any:
+        return self.answer(lambda c, r: c.sinks.renew(r, RenewTask(SINK, member)))
+
+    def staged(self, task: int = 0, **more: Any) -> Member:
+        """An attempt that has written to a partition and is prepared."""
+        member = self.begin_task(task, **more)
+        assert isinstance(member, Member), member
+        self.write(member, A)
+        assert self.prepare(member) == member
+        return member
+
+    def decide(
+        self, *members: Member, batch: int = 0, run: str = RUN, rows: int = 11, **more: Any
+    ) -> Any:
+        """The answer to DecideSinkBatch."""
+        keep_ms = more.get("keep_ms", KEEP_FOREVER)
+        request = DecideBatch(SINK, run, batch, members, rows, 77, "", RECEIPT, keep_ms)
+        return self.answer(lambda c, r: c.sinks.decide(self.wall_ms, r, request))
+
+    def abort(self, *, batch: int = 0, run: str = RUN) -> Any:
+        request = AbortBatch(SINK, run, batch)
+        return self.answer(lambda c, r: c.sinks.abort(self.wall_ms, r, request))
+
+    def states(self) -> dict[str, str]:
+        """Of all transactional ids, by their numbers."""
+        return {
+            name.rpartition("/")[2]: each.state.shown
+            for name, each in self.coordinator.transactions.items()
+        }
+
+    def described(self) -> list[DescribedSink]:
+        return list(self.coordinator.sinks.described())
+
+
+@pytest.fixture
+def shard() -> Sinks:
+    return Sinks()
+
+
+# ---- one batch -----------------------------------------------------------------------------------
+
+
+def test_a_batch_counts_by_one_append(shard: Sinks) -> None:
+    one, two = shard.staged(0), shard.staged(1)
+    before = len(shard.log)
+    decided = shard.decide(one, two)
+    assert isinstance(decided, BatchDecided)
+    assert decided.is_new
+    assert decided.batch.receipt == RECEIPT
+    assert shard.states() == {"0": "PrepareCommit", "1": "PrepareCommit"}
+    assert len(shard.log) == before + 2 * 2 + 1
+    assert [(each.transactional_id, each.commits) for each in shard.sent] == [
+        (one.transactional_id, True),
+        (two.transactional_id, True),
+    ]
+    shard.write_markers()
+    assert shard.states() == {"0": "CompleteCommit", "1": "CompleteCommit"}
+
+
+def test_attempts_that_are_not_named_are_aborted(shard: Sinks) -> None:
+    lost, won = shard.staged(0, attempt=1), shard.staged(0, attempt=2)
+    shard.decide(won)
+    assert {each.transactional_id: each.commits for each in shard.sent} == {
+        lost.transactional_id: False,
+        won.transactional_id: True,
+    }
+
+
+def test_an_attempt_that_wrote_nothing_is_fenced_by_the_decision(shard: Sinks) -> None:
+    silent, won = shard.begin_task(0, attempt=1), shard.staged(0, attempt=2)
+    shard.decide(won)
+    assert shard.states()["0"] == "CompleteAbort"
+    assert isinstance(shard.write(silent, B), ProducerFenced)
+
+
+def test_a_task_asks_again(shard: Sinks) -> None:
+    assert shard.begin_task(3) == shard.begin_task(3)
+    assert shard.begin_task(3) != shard.begin_task(3, attempt=1)
+
+
+def test_no_decision_names_an_attempt_that_is_not_prepared(shard: Sinks) -> None:
+    member = shard.begin_task()
+    shard.write(member)
+    assert isinstance(shard.decide(member), InvalidTxnState)
+    assert shard.states() == {"0": "Ongoing"}
+
+
+def test_no_decision_names_an_attempt_of_another_batch(shard: Sinks) -> None:
+    early = shard.staged(batch=4)
+    assert isinstance(shard.decide(early, batch=5), InvalidTxnState)
+
+
+def test_a_batch_without_rows_is_decided_too(shard: Sinks) -> None:
+    assert shard.decide(rows=0).is_new
+    assert not shard.sent
+    assert shard.decide(batch=1).is_new
+
+
+# ---- a decision stands ---------------------------------------------------------------------------
+
+
+def test_a_decision_that_is_asked_for_again_is_the_same(shard: Sinks) -> None:
+    member = shard.staged()
+    first = shard.decide(member)
+    assert shard.decide(member) == first._replace(is_new=False)
+    shard.write_markers()
+    assert shard.decide(member) == first._replace(is_new=False)
+
+
+def test_a_batch_of_an_earlier_run_is_not_written_again(shard: Sinks) -> None:
+    first = shard.decide(shard.staged())
+    assert shard.begin_task(run=NEXT_RUN) == AlreadyDecided(first.batch)
+    assert shard.decide(run=NEXT_RUN, rows=12) == first._replace(is_new=False)
+    assert shard.decide(batch=1, run=NEXT_RUN).batch.run_number == 1
+
+
+def test_a_second_writer_of_one_batch_is_refused(shard: Sinks) -> None:
+    shard.decide(shard.staged())
+    refused = shard.begin_task(1)
+    assert isinstance(refused, SinkBatchDecided)
+    assert "sinkId" in str(refused)
+    assert isinstance(shard.decide(rows=12), SinkBatchDecided)
+
+
+@pytest.mark.parametrize("run", [RUN, NEXT_RUN])
+def test_an_earlier_batch_is_refused(shard: Sinks, run: str) -> None:
+    shard.decide(batch=7)
+    assert isinstance(shard.begin_task(batch=6, run=run), SinkBatchDecided)
+    assert isinstance(shard.decide(batch=6, run=run), SinkBatchDecided)
+
+
+def test_an_abort_undoes_no_decision(shard: Sinks) -> None:
+    member = shard.staged()
+    shard.decide(member)
+    assert shard.abort() == BatchAborted(0)
+    assert shard.states() == {"0": "PrepareCommit"}
+
+
+def test_an_abort_ends_the_attempts_of_its_batch(shard: Sinks) -> None:
+    member, later = shard.staged(), shard.staged(batch=1)
+    assert shard.abort() == BatchAborted(1)
+    assert shard.states() == {"0": "PrepareAbort", "1": "Ongoing"}
+    assert isinstance(shard.decide(member), InvalidTxnState)
+    assert shard.abort(run="never seen", batch=1) == BatchAborted(0)
+    assert shard.decide(later, batch=1).is_new
+
+
+# ---- runs ----------------------------------------------------------------------------------------
+
+
+def test_a_new_run_aborts_what_the_one_before_left_open(shard: Sinks) -> None:
+    prepared, open_one = shard.staged(0), shard.begin_task(1)
+    shard.write(open_one, B)
+    new = shard.begin_task(0, run=NEXT_RUN)
+    assert shard.states() == {"0": "PrepareAbort", "1": "PrepareAbort", "2": "Empty"}
+    assert isinstance(new, Member)
+    assert isinstance(shard.renew(open_one), InvalidTxnState)
+    assert isinstance(shard.begin_task(2), SinkRunSuperseded)
+    assert isinstance(shard.decide(prepared), SinkRunSuperseded)
+
+
+def test_a_run_without_rows_puts_out_the_one_before_it(shard: Sinks) -> None:
+    shard.staged(0)
+    assert shard.decide(run=NEXT_RUN).is_new
+    assert shard.states() == {"0": "PrepareAbort"}
+    assert isinstance(shard.begin_task(1, batch=1), SinkRunSuperseded)
+
+
+def test_runs_are_remembered_within_bounds(shard: Sinks) -> None:
+    for number in range(RUNS_MAX + 3):
+        shard.decide(batch=number, run=f"run {number}")
+    assert isinstance(shard.begin_task(run="run 3", batch=9999), SinkRunSuperseded)
+    assert shard.described()[0].run_id == f"run {RUNS_MAX + 2}"
+    shard.start()
+    assert isinstance(shard.begin_task(run="run 3", batch=9999), SinkRunSuperseded)
+
+
+# ---- ids -----------------------------------------------------------------------------------------
+
+
+def test_after_the_first_batches_no_producer_id_is_new(shard: Sinks) -> None:
+    for batch in range(4):
+        shard.decide(shard.staged(0, batch=batch), shard.staged(1, batch=batch), batch=batch)
+        shard.write_markers()
+    assert shard.next_producer_id == 1002
+    assert shard.begin_task(batch=4).identity == identity(1000, 4)
+
+
+def test_an_id_whose_markers_are_not_written_waits(shard: Sinks) -> None:
+    shard.decide(shard.staged())
+    assert shard.begin_task(batch=1).transactional_id.endswith("/1")
+
+
+def test_an_id_whose_epochs_run_out_is_left(shard: Sinks) -> None:
+    shard.decide(shard.staged())
+    shard.write_markers()
+    transaction = next(iter(shard.coordinator.transactions.values()))
+    worn = transaction._replace(
+        identity=Identity(transaction.identity.producer_id, type(LAST_EPOCH)(LAST_EPOCH - 1))
+    )
+    shard.log.append(shard._codec.encode(record_of(worn)))
+    shard.start()
+    assert shard.begin_task(batch=1).transactional_id.endswith("/1")
+
+
+def test_ids_of_a_sink_are_placed_and_told_apart_by_the_sink(shard: Sinks) -> None:
+    name = shard.begin_task().transactional_id
+    assert sink_of(name) == SINK
+    assert placement_of(name) == SINK.placement
+    assert placement_of("payments/1") == "payments/1"
+
+
+def test_a_producer_cannot_take_an_id_of_a_sink(shard: Sinks) -> None:
+    member = shard.staged()
+    request = InitProducer(member.transactional_id, 1000, NO_IDENTITY)
+    assert isinstance(
+        shard.answer(lambda c, r: c.init_producer(shard.wall_ms, r, request)), InvalidRequest
+    )
+
+
+# ---- time ----------------------------------------------------------------------------------------
+
+
+def test_an_attempt_that_is_not_renewed_is_aborted(shard: Sinks) -> None:
+    member = shard.begin_task()
+    shard.write(member)
+    lease_ms = shard.config.sink_lease_ms
+    shard.advance(lease_ms - 1)
+    assert shard.renew(member) == member
+    shard.advance(lease_ms - 1)
+    assert shard.states() == {"0": "Ongoing"}
+    shard.advance(1)
+    assert shard.states() == {"0": "PrepareAbort"}
+    assert isinstance(shard.renew(member), InvalidTxnState)
+    assert isinstance(shard.prepare(member), InvalidTxnState)
+
+
+def test_a_prepared_attempt_waits_for_its_time_and_no_longer(shard: Sinks) -> None:
+    member = shard.begin_task()
+    shard.write(member)
+    shard.prepare(member, timeout_ms=100_000)
+    shard.advance(90_000)
+    shard.renew(member)  # changes nothing
+    shard.advance(9_999)
+    assert shard.states() == {"0": "Ongoing"}
+    shard.advance(1)
+    assert shard.states() == {"0": "PrepareAbort"}
+    assert isinstance(shard.decide(member), InvalidTxnState)
+
+
+def test_no_attempt_waits_for_longer_than_transactions_may(shard: Sinks) -> None:
+    member = shard.begin_task()
+    shard.write(member)
+    shard.prepare(member, timeout_ms=10**9)
+    shard.advance(shard.config.max_timeout_ms)
+    assert shard.states() == {"0": "PrepareAbort"}
+
+
+def test_a_decision_is_kept_for_as_long_as_it_says(shard: Sinks) -> None:
+    shard.decide(shard.staged(), keep_ms=1000)
+    shard.write_markers()
+    shard.advance(shard.config.expiration_interval_ms)
+    assert shard.described() == []
+    shard.start()
+    assert shard.described() == []
+
+
+def test_a_decision_of_a_stream_stays(shard: Sinks) -> None:
+    decided = shard.decide(shard.staged())
+    shard.write_markers()
+    shard.advance(40 * 24 * 3600 * 1000)
+    assert "0" not in shard.states()
+    assert shard.begin_task(run=NEXT_RUN) == AlreadyDecided(decided.batch)
+    assert shard.begin_task(run=NEXT_RUN, batch=1).identity.epoch == 0
+
+
+# ---- coordinators that die -----------------------------------------------------------------------
+
+
+def test_a_successor_knows_who_is_prepared(shard: Sinks) -> None:
+    prepared, open_one = shard.staged(0), shard.begin_task(1)
+    shard.write(open_one)
+    shard.start()
+    shard.advance(shard.config.sink_lease_ms)
+    assert shard.states() == {"0": "Ongoing", "1": "PrepareAbort"}
+    assert shard.decide(prepared).is_new
+
+
+def test_a_successor_gives_the_same_answer(shard: Sinks) -> None:
+    member = shard.staged()
+    first = shard.decide(member)
+    shard.start()
+    assert shard.decide(member) == first._replace(is_new=False)
+    assert [each.commits for each in shard.sent[-1:]] == [True]
+    assert shard.begin_task(run=NEXT_RUN) == AlreadyDecided(first.batch)
+
+
+# ---- bounds --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [SinkKey("", "s"), SinkKey("q", ""), SinkKey("q" * 250, "s")])
+def test_names_are_bounded(shard: Sinks, key: SinkKey) -> None:
+    assert isinstance(shard.begin_task(sink=key), InvalidRequest)
+
+
+def test_a_query_id_has_no_slash(shard: Sinks) -> None:
+    assert isinstance(shard.begin_task(sink=SinkKey("a/b", "s")), InvalidRequest)
+
+
+def test_sinks_and_attempts_are_bounded() -> None:
+    shard = Sinks(TransactionConfig(sinks_max=1, sink_tasks_max=2))
+    shard.begin_task(0)
+    shard.begin_task(1)
+    assert isinstance(shard.begin_task(2), ThrottlingQuotaExceeded)
+    other = SinkKey("another", "topic/orders")
+    refused = shard.begin_task(sink=other)
+    assert isinstance(refused, ThrottlingQuotaExceeded)
+    assert "forget" in str(refused)
+
+
+def test_a_sink_is_forgotten_by_command(shard: Sinks) -> None:
+    shard.decide(shard.staged(0))
+    shard.write_markers()
+    shard.staged(0, batch=1)
+    request = ForgetSink(SINK)
+    forgotten = shard.answer(lambda c, r: c.sinks.forget(shard.wall_ms, r, request))
+    assert forgotten == SinkForgotten()
+    assert shard.described() == []
+    shard.start()
+    assert shard.described() == []
+    assert isinstance(
+        shard.answer(lambda c, r: c.sinks.forget(shard.wall_ms, r, request)), InvalidRequest
+    )
+    assert isinstance(shard.begin_task(), Member)
