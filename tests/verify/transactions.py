@@ -171,7 +171,7 @@ class Worker:
         """It is gone, and nobody is told."""
         self._killed = True
         self._process.kill()
-        self._thread.join()
+        self.close()
 
     def close(self) -> None:
         """It ends its transaction, and leaves."""
@@ -183,13 +183,14 @@ class Worker:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        for line in self._process.stdout:
-            what, _, more = line.strip().partition(" ")
-            with self._told.lock:
-                self._told.counts[what] += 1
-                if what != "committed":
-                    self._told.reasons[more.partition(":")[0]] += 1
-        errors_told = self._process.stderr.read()
+        with self._process.stdout as lines, self._process.stderr as errors_of_it:
+            for line in lines:
+                what, _, more = line.strip().partition(" ")
+                with self._told.lock:
+                    self._told.counts[what] += 1
+                    if what != "committed":
+                        self._told.reasons[more.partition(":")[0]] += 1
+            errors_told = errors_of_it.read()
         status = self._process.wait()
         if status and not self._killed:
             last = " | ".join(errors_told.strip().splitlines()[-3:])
@@ -236,6 +237,7 @@ class Trial:
         self.did[what] += 1
         for each, ended in list(self._workers.items()):
             if ended.has_ended:  # killed, or fenced by a double
+                ended.close()
                 self._workers[each] = self._started(each)
 
     def _kill_a_broker(self, coordinates: str | None) -> None:
