@@ -130,6 +130,17 @@ def _code_of(fault: Exception) -> int:
 class BrokerService:
     """One broker, on the running loop. `run` once."""
 
+    _logs: LogDirectories
+    _epochs: EpochFile
+    _engine: Engine
+    _groups: GroupShards
+    _share_groups: BrokerShareGroups
+    _transactions: TransactionShards
+    _membership: Membership
+    _disk_failures: DiskFailures
+    _replication: ReplicationServer
+    _broker_calls: BrokerCalls
+
     def __init__(
         self,
         settings: NodeSettings,
@@ -170,14 +181,7 @@ class BrokerService:
         self._stream_endpoint: Endpoint | None = None
         self._streams: StreamServer | None = None
         self._watch: MemoryWatch | None = None
-        self._logs: LogDirectories
-        self._epochs: EpochFile
-        self._engine: Engine
-        self._groups: GroupShards
-        self._share_groups: BrokerShareGroups
         self._group_settings = GroupSettingsView(self._image, self._config)
-        self._transactions: TransactionShards
-        self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
         self._internal_topics = InternalTopics(
             self._link.ensure_internal_topic,
@@ -185,8 +189,6 @@ class BrokerService:
         )
         self._streams_topics = StreamsTopics(self._link.create_streams_topics, self._clock)
         self._failures = FailureReports(self._report_failures)
-        self._disk_failures: DiskFailures
-        self._replication: ReplicationServer
         self._counters = RequestCounters()
         self._parts = BrokerParts(-1, "", self._counters)
         self._files_max = open_files_max()
@@ -201,7 +203,6 @@ class BrokerService:
             idle_ms_max=self._config.connections_max_idle_ms,
         )
         self._knocks = Knocks(self._clock, _log.warning)
-        self._broker_calls: BrokerCalls
 
     async def run(self) -> NodeExit:
         """Serve until the end; says why it came."""

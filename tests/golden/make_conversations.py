@@ -105,8 +105,10 @@ class Broker:
             ListOffsetsHandler(manager, self._perform, clock),
             DeleteRecordsHandler(manager, self._perform, clock),
             OffsetForLeaderEpochHandler(manager, lambda: self._image),
-            InitProducerIdHandler(_an_id, ProducerIdQuota(BrokerConfig), clock),
-            cast(Any, None),  # groups have golden records of their own
+            InitProducerIdHandler(_an_id, ProducerIdQuota(BrokerConfig), clock, cast(Any, None)),
+            # Groups and transactions have golden records of their own.
+            cast(Any, None),
+            cast(Any, None),
         )
         self._gate = Gate(clock, print)
         self._gate.quotas.add_listener(LISTENER, 100)

@@ -404,7 +404,7 @@ async def group_lag(
                 positions[tp],
                 None if (end := ends.get(tp)) is None else end.offset,
                 unknown[group].get(tp) or missing.get(tp),
-                share_lags.get((group, tp)),
+                share_lag=share_lags.get((group, tp)),
             )
             for tp in sorted(positions)
         }

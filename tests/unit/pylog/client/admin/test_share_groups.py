@@ -105,8 +105,8 @@ def test_lag_is_what_the_leader_counts(cluster: FakeCluster, admin: AdminClient)
     cluster.share_starts["s"] = {T0: (0, 3), T1: (0, -1)}
     lags = admin.group_lag(["s", "c"])
     assert lags["s"] == {
-        T0: PartitionLag(OffsetAndMetadata(0), 0, None, 3),
-        T1: PartitionLag(OffsetAndMetadata(0), 0),
+        T0: PartitionLag(OffsetAndMetadata(0), 0, share_lag=3),
+        T1: PartitionLag(OffsetAndMetadata(0), 0, lag_seconds=0.0),
     }
     assert [lag.lag for lag in lags["s"].values()] == [3, 0]
     assert lags["c"] == {T0: PartitionLag(OffsetAndMetadata(0), 0)}
