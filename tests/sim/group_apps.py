@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pylog.model import CONSUMER_OFFSETS
 from pylog_broker.controller.settings import InternalTopic
 from pylog_broker.coordinator.groups.config import GroupConfig
+from pylog_broker.group_settings import GroupSettings, SameSettings
 from tests.sim.group_ghost import GroupGhost
 from tests.sim.group_members import NOWHERE, GroupMember, MemberSettings
 from tests.sim.scheduler import US_PER_MS
@@ -53,10 +54,14 @@ class Groups:
             min_session_timeout_ms=100,
             initial_rebalance_delay_ms=swarm.initial_delay_ms,
             new_member_join_timeout_ms=8_000,
-            consumer_session_timeout_ms=swarm.session_timeout_ms,
-            consumer_heartbeat_interval_ms=swarm.heartbeat_ms,
             offsets_retention_ms=swarm.retention_ms,
             offsets_retention_check_interval_ms=700,
+            settings=SameSettings(
+                GroupSettings(
+                    consumer_session_timeout_ms=swarm.session_timeout_ms,
+                    consumer_heartbeat_interval_ms=swarm.heartbeat_ms,
+                )
+            ),
         )
         self.ghost = GroupGhost(cluster, self.config)
         self._groups: list[_Group] = []

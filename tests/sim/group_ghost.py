@@ -147,7 +147,7 @@ class GroupGhost:
             self._must_have_ended(log, group, members)
 
     def _take_commit(self, log: GroupLog, record: Record) -> None:
-        key, value = record
+        key, value, _ = record
         place = (key.group, key.topic, key.partition)
         if value is None:
             self._may_be_forgotten(log, place)

@@ -22,6 +22,7 @@ from pylog_broker.api.groups.committed_offsets import CommittedOffsetsHandler
 from pylog_broker.api.groups.find_coordinator import FindCoordinatorHandler
 from pylog_broker.api.groups.group_admin import GroupAdminHandler
 from pylog_broker.api.groups.members import MembersHandler
+from pylog_broker.api.groups.streams import StreamsHandler
 from pylog_broker.coordinator.runtime.shard import ShardPhase
 from pylog_broker.metadata.image import MetadataDelta
 from pylog_broker.metadata.messages import EnsureInternalTopic, Failure, InternalTopicEnsured
@@ -88,7 +89,9 @@ class _Manager:
     """The replica manager, with the ghost looking at what is appended."""
 
     def __init__(self, process: BrokerProcess) -> None:
+        assert process.core is not None
         self._process = process
+        self.transactions = process.core.transactions
 
     def internal_refusal(self, name: Any) -> Failure | None:
         assert self._process.core is not None
@@ -150,6 +153,7 @@ class GroupService:
         clock: Any = _Clock(process)
         engine: Any = _Engine(process)
         pool: Any = None
+        no_streams: Any = None  # groups of that type are not run here
         self.shards = GroupShards(cluster.groups.config, engine, clock, pool, lambda: process.image)
         self._leaderships = Coordinators({CONSUMER_OFFSETS: self.shards.shell})
         self._internal_topics = InternalTopics(
@@ -162,6 +166,7 @@ class GroupService:
             ),
             CommittedOffsetsHandler(self.shards, lambda: process.image, commit_timeout_ms=CALL_MS),
             GroupAdminHandler(self.shards, lambda: process.image, commit_timeout_ms=CALL_MS),
+            StreamsHandler(self.shards, no_streams, commit_timeout_ms=CALL_MS),
         )
         self._apis = {each.api.key: each for each in group_apis(api)}
         self._failures = 0
