@@ -170,6 +170,11 @@ ROWS: list[tuple[str, list[Panel]]] = [
          {"{{group}}": f"max by (group) (pylog_group_lag_records{HERE})"}),
         ("Lag by group, age of the oldest record", "s",
          {"{{group}}": f"max by (group) (pylog_group_lag_seconds{HERE})"}),
+        ("Positions by group, the sum over partitions", "short",
+         {"{{group}}": "sum by (group) (max by (group, topic, partition) "
+                       f"(pylog_group_committed_offset{HERE}))"}),
+        ("Groups that are not shown one by one", "short",
+         {"{{instance}}": f"pylog_groups_without_detail{HERE}"}),
         ("Committed offsets kept", "short",
          {"{{instance}}": f"sum by (instance) (pylog_group_offsets{HERE})"}),
         ("Transactional ids by state", "short",

@@ -52,14 +52,19 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="module")
 def coordinating() -> Iterator[LocalCluster]:
-    """One broker with a group."""
+    """One broker with a group that has committed, and a transaction."""
     with LocalCluster(1, config={"metrics.listen": "127.0.0.1:0"}) as running:
         where = {"bootstrap_servers": running.bootstrap_servers}
         with AdminClient(**where) as admin, Producer(**where) as producer:
             admin.create_topics(NewTopic("t", 1, 1))
             producer.send("t", b"v").result(20)
+            with Producer(transactional_id="p", **where) as transactional:
+                transactional.init_transactions()
+                with transactional.transaction():
+                    transactional.send("t", b"w")
             with Consumer("t", group_id="g", auto_offset_reset="earliest", **where) as member:
-                assert len(member.poll(20)) == 1
+                assert len(member.poll(20)) >= 1
+                member.commit()
                 yield running
 
 
@@ -176,6 +181,8 @@ TROUBLE: Final[dict[str, dict[str, float]]] = {
     "PylogNoRoom": {"pylog_controller_no_room": 1},
     "PylogLoopSlow": {"pylog_event_loop_lag_seconds_bucket": 1_000_000},
     "PylogGroupMemberLost": {"pylog_group_members_lost_total": 1},
+    "PylogTransactionLeftOpen": {"pylog_transaction_oldest_open_seconds": 901},
+    "PylogTransactionNotTold": {"pylog_transaction_markers_pending": 1},
     "PylogConnectionsRefused": {"pylog_connections_refused_total": 1_000},
     "PylogFewDescriptors": {"process_open_fds": 10**9},
 }
