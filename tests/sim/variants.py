@@ -52,9 +52,7 @@ from pylog_broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, Re
 from pylog_broker.metadata.records import PartitionRecord
 from pylog_broker.replicated.state_machine import AppendRecords, ReplicatedStateMachine
 from pylog_broker.replication import fetches, isr, offsets, produces
-from pylog_broker.replication.fetcher import LeaderFetcher
 from pylog_broker.replication.follower import FollowerState
-from pylog_broker.replication.followers import Followers
 from pylog_broker.replication.isr import (
     AdvanceHighWatermark,
     FollowerProgress,
@@ -966,10 +964,6 @@ def _moves_told_last(
             self._proposals.add(partition, effect)
 
 
-def _whatever_its_files_say(_: Followers, fetcher: LeaderFetcher, partition: Partition) -> None:
-    fetcher.add(partition)
-
-
 VARIANTS: dict[str, Variant] = {
     "production": Variant("the cores as they are", groups=None),
     **GROUP_VARIANTS,
@@ -1285,11 +1279,6 @@ VARIANTS: dict[str, Variant] = {
         "A coordinator is told of a commit after it was told that the log has failed",
         ((ReplicaManager, "_lead", _moves_told_last),),
         caught_by=911546,
-    ),
-    "end_told_before_its_files": Variant(
-        "A follower that could not start over for now tells the end that it is to have",
-        ((Followers, "_add", _whatever_its_files_say),),
-        caught_by=911000,
     ),
     "mark_above_a_cut": Variant(
         "After a crash a high watermark counts that was above a cut, for what came in its place",
