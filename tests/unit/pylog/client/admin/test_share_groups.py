@@ -109,7 +109,7 @@ def test_lag_is_what_the_leader_counts(cluster: FakeCluster, admin: AdminClient)
         T1: PartitionLag(OffsetAndMetadata(0), 0, lag_seconds=0.0),
     }
     assert [lag.lag for lag in lags["s"].values()] == [3, 0]
-    assert lags["c"] == {T0: PartitionLag(OffsetAndMetadata(0), 0)}
+    assert lags["c"] == {T0: PartitionLag(OffsetAndMetadata(0), 0, lag_seconds=0.0)}
 
 
 def test_the_same_for_asyncio(cluster: FakeCluster) -> None:
