@@ -189,8 +189,8 @@ def test_settings_outlive_controller_and_brokers(cluster: LocalCluster, admin: A
         ({("broker", 9): {"log.retention.ms": "1"}}, errors.InvalidRequest, "no broker '9'"),
         ({("broker", 1): {"num.partitions": "1"}}, errors.InvalidConfig, "cannot be changed on"),
         ({("broker", 1): {"min.insync.replicas": "1"}}, errors.InvalidConfig, "cluster only"),
-        ({("group", "g"): {}}, errors.NotOffered, "settings of groups are not offered yet"),
-        ({("role", "r"): {}}, errors.InvalidRequest, "give topic or broker"),
+        ({("group", "g"): {"retention.ms": "1"}}, errors.InvalidConfig, "retention.ms"),
+        ({("role", "r"): {}}, errors.InvalidRequest, "give topic, broker or group"),
         ({"kept": {}}, errors.InvalidRequest, "is no resource"),
     ],
 )
