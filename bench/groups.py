@@ -264,6 +264,7 @@ def second_member(side: Side, protocol: str) -> Joined:
                 gaps.append(now - last)
                 last = now
             has["first"] = first.partitions()
+        gaps.append(time.perf_counter() - last)
 
     def send(numbers: Iterator[int], record: Callable[[int], None]) -> None:
         while not over.is_set():

@@ -42,7 +42,7 @@ class Rotten:
         self.cluster = cluster
         self.at = TopicPartition(topic, 0)
         self.folder = cluster.data_dir / "broker-1" / f"{topic}-0"
-        config = {"segment.bytes": "6000", "index.interval.bytes": "1000"}
+        config = {"segment.bytes": "6000", "index.interval.bytes": "1000", "retention.ms": "-1"}
         with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
             admin.create_topics([NewTopic(topic, config=config)])
         self.end = 0
