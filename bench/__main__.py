@@ -17,6 +17,7 @@ from bench import (
     many_groups,
     spark,
     storage,
+    transactions,
     upkeep,
 )
 from bench.measure import RUNS, alternating, median, printed
@@ -66,11 +67,12 @@ def log_figures(brokers: int, scale: float, runs: int) -> None:
 
 
 def group_figures(scale: float, runs: int) -> None:
-    """What groups of consumers do and cost; large ones and many at the end."""
+    """Groups of consumers and transactions, and what they cost; large groups at the end."""
     for brokers in (1, 3):
         with cluster.cluster(brokers) as running:
             label = f"{brokers} broker{'s' if brokers > 1 else ''}"
             groups.group_rows(running, label, runs)
+            transactions.transaction_rows(running, label, runs)
             if brokers == 1:
                 groups.cost_rows(running, scale, runs)
     large_group.rows(scale)

@@ -21,7 +21,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
-from bench import cluster, groups, kafka_peer
+from bench import cluster, groups, kafka_peer, transactions
 from bench.gateway import cpu_seconds, gateway_pid
 from bench.measure import Figure, alternating, printed
 from bench.streams import broker_pids
@@ -65,6 +65,16 @@ WANTED: Final = {
     ("close, consumer, s", 3, C_CLIENT): 20 / 30,
     ("commit p50, ms", 1, C_CLIENT): 0.8 / 0.87,
     ("commit p50, ms", 3, C_CLIENT): 1.8 / 1.99,
+    ("init_transactions p50, ms", 1, C_CLIENT): 50 / 1_038,
+    ("init_transactions p50, ms", 3, C_CLIENT): 80 / 1_551,
+    ("1 record p50, ms", 1, C_CLIENT): 4 / 29,
+    ("1 record p50, ms", 3, C_CLIENT): 6 / 59,
+    ("100 records p50, ms", 1, C_CLIENT): 6 / 15,
+    ("100 records p50, ms", 3, C_CLIENT): 9 / 71,
+    ("1,000 records", 1, C_CLIENT): 150 / 49,
+    ("1,000 records", 3, C_CLIENT): 100 / 14,
+    ("copy of 200 records p50, ms", 1, C_CLIENT): 10 / 96,
+    ("copy of 200 records p50, ms", 3, C_CLIENT): 15 / 117,
 }
 """(row, brokers, peer): pylog's figure of the peer's, both as they were on one kind of machine."""
 
@@ -247,7 +257,26 @@ def grouping(pair: Pair, _scale: float) -> None:
         )
 
 
-PARTS: Final = {"latency": latency, "writing": writing, "reading": reading, "groups": grouping}
+def transacting(pair: Pair, _scale: float) -> None:
+    """Transactions, one behind the other. Kafka is not stopped here: its coordinator keeps time."""
+    ours, theirs = transactions.Ours(pair.ours), transactions.Theirs(pair.theirs)
+    for row, unit, run in transactions.rows():
+        compare(
+            pair,
+            unit,
+            {row: functools.partial(run, ours)},
+            {C_CLIENT: functools.partial(run, theirs)},
+            asleep=False,
+        )
+
+
+PARTS: Final = {
+    "latency": latency,
+    "writing": writing,
+    "reading": reading,
+    "groups": grouping,
+    "transactions": transacting,
+}
 
 
 def check_peer() -> None:
