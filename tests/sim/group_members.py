@@ -149,6 +149,7 @@ class GroupMember(ConsumerApp):
         self._wire = GroupWire(name, REQUEST_MS)
         self._coordinators: dict[int, Rpc] = {}
         self._commits = 0
+        self._is_good = False
         self._asked_for: dict[TopicPartition, None] = {}
         self._given: dict[TopicPartition, OffsetCommitValue | None] = {}
         self._goes_back: set[TopicPartition] = set()
@@ -258,10 +259,11 @@ class GroupMember(ConsumerApp):
             return
         self._raise_faults()
         self._look_for_jumps()
-        parts = self._collector.records()
-        if parts:
+        while parts := self._collector.records():
             self._take(parts)
             self._look_for_jumps()
+            if not self._is_good:
+                break
         self.look()
         if self._in_work:
             self.timer(self.rng.expovariate(1.0 / self.settings.work_ms), self._work_ends)
@@ -374,12 +376,14 @@ class GroupMember(ConsumerApp):
         ]
 
     def settle(self) -> None:
-        """From now on the user is good: it polls in time, and reads what all do.
+        """From now on the user is good: it polls in time, reads what all do, and works on all that
+        was fetched at once, so that it gets to the end.
 
         A static leader that was away while a topic grew is told to go on as before, and does not
         learn that there is more to share out (KIP-814, as in Kafka): its user asks for that.
         """
         self._stalled_until_ms = 0
+        self._is_good = True
         if self._closes_by_ms < 0:
             self.subscribe()
         membership = self.group.membership
