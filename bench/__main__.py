@@ -72,7 +72,7 @@ def group_figures(scale: float, runs: int) -> None:
         with cluster.cluster(brokers) as running:
             label = f"{brokers} broker{'s' if brokers > 1 else ''}"
             groups.group_rows(running, label, runs)
-            transactions.transaction_rows(running, label, runs)
+            transactions.transaction_rows(running, label, scale, runs)
             if brokers == 1:
                 groups.cost_rows(running, scale, runs)
     large_group.rows(scale)

@@ -257,10 +257,10 @@ def grouping(pair: Pair, _scale: float) -> None:
         )
 
 
-def transacting(pair: Pair, _scale: float) -> None:
+def transacting(pair: Pair, scale: float) -> None:
     """Transactions, one behind the other. Kafka is not stopped here: its coordinator keeps time."""
     ours, theirs = transactions.Ours(pair.ours), transactions.Theirs(pair.theirs)
-    for row, unit, run in transactions.rows():
+    for row, unit, run in transactions.rows(scale):
         compare(
             pair,
             unit,

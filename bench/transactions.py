@@ -26,7 +26,9 @@ COPIES: Final = 30
 COPIED: Final = 200
 """Records a transaction that reads, transforms and writes."""
 HUGE: Final = 10_000
-READ: Final = 400_000
+HUGES: Final = 5
+READS: Final = 40
+"""Transactions of 10,000 records, for readers."""
 VALUE: Final = b"x" * 100
 PATIENCE_S: Final = 30.0
 
@@ -332,10 +334,10 @@ def _written(writer: Writer, topic: str, count: int) -> float:
         return elapsed()
 
 
-def init_ms(side: Side) -> float:
+def init_ms(side: Side, times: int) -> float:
     """Milliseconds until a producer with a new transactional id may begin, p50."""
     taken = []
-    for _ in range(INITS):
+    for _ in range(times):
         with stopwatch() as elapsed:
             writer = side.writer()
             taken.append(elapsed())
@@ -357,17 +359,17 @@ def records_a_second(side: Side, records: int, times: int) -> float:
         return records * times / elapsed()
 
 
-def copy_ms(side: Side) -> float:
+def copy_ms(side: Side, times: int) -> float:
     """Milliseconds of a transaction that reads 200 records, writes 200 and commits where it has
     read to, p50.
     """
     source = side.topic()
-    side.fill(source, COPIED * (COPIES + 1))
+    side.fill(source, COPIED * (times + 1))
     reader = side.reader(source)
     try:
         with _writing(side) as (writer, topic):
             taken = []
-            for _ in range(COPIES + 1):
+            for _ in range(times + 1):
                 with stopwatch() as elapsed:
                     reader.take(COPIED)
                     writer.begin()
@@ -380,21 +382,21 @@ def copy_ms(side: Side) -> float:
     return statistics.median(taken[1:]) * 1_000  # in the first one the group forms
 
 
-def share_of_plain(side: Side) -> float:
+def share_of_plain(side: Side, times: int) -> float:
     """Records a second in transactions of 10,000, of those of plain `send` in flushes of 10,000."""
-    plain = statistics.median(side.plain(side.topic(), HUGE) for _ in range(3))
-    return records_a_second(side, HUGE, 5) / plain
+    plain = statistics.median(side.plain(side.topic(), HUGE) for _ in range(times))
+    return records_a_second(side, HUGE, times) / plain
 
 
-def committed_share(side: Side) -> float:
-    """Records a second of committed readers, of those of others; in transactions of 1,000."""
+def committed_share(side: Side, times: int) -> float:
+    """Records a second of committed readers, of those of others; in transactions of 10,000."""
     with _writing(side) as (writer, topic):
-        for _ in range(READ // HUGE):
+        for _ in range(times):
             _written(writer, topic, HUGE)
     speeds: dict[str, list[float]] = {"read_uncommitted": [], "read_committed": []}
     for _ in range(3):
         for isolation, values in speeds.items():
-            values.append(side.read(topic, READ, isolation))
+            values.append(side.read(topic, times * HUGE, isolation))
     committed, all_of_it = map(statistics.median, reversed(speeds.values()))
     return committed / all_of_it
 
@@ -403,22 +405,26 @@ Row = tuple[str, str, Callable[[Side], float]]
 """Name, unit, one run."""
 
 
-def rows() -> list[Row]:
+def rows(scale: float) -> list[Row]:
     """What is measured of a side."""
+
+    def times(full: int) -> int:
+        return max(2, int(full * min(scale, 1)))
+
     return [
-        ("init_transactions p50, ms", "ms", init_ms),
-        ("1 record p50, ms", "ms", partial(transaction_ms, records=1, times=SINGLES)),
-        ("100 records p50, ms", "ms", partial(transaction_ms, records=100, times=SMALL)),
-        ("1,000 records", "rec/s", partial(records_a_second, records=1_000, times=LARGE)),
-        ("copy of 200 records p50, ms", "ms", copy_ms),
-        ("10,000 records, of plain send", "", share_of_plain),
-        ("read_committed, of read_uncommitted", "", committed_share),
+        ("init_transactions p50, ms", "ms", partial(init_ms, times=times(INITS))),
+        ("1 record p50, ms", "ms", partial(transaction_ms, records=1, times=times(SINGLES))),
+        ("100 records p50, ms", "ms", partial(transaction_ms, records=100, times=times(SMALL))),
+        ("1,000 records", "rec/s", partial(records_a_second, records=1_000, times=times(LARGE))),
+        ("copy of 200 records p50, ms", "ms", partial(copy_ms, times=times(COPIES))),
+        ("10,000 records, of plain send", "", partial(share_of_plain, times=times(HUGES))),
+        ("read_committed, of read_uncommitted", "", partial(committed_share, times=times(READS))),
     ]
 
 
-def transaction_rows(running: LocalCluster, label: str, runs: int) -> None:
+def transaction_rows(running: LocalCluster, label: str, scale: float, runs: int) -> None:
     """The rows of pylog alone."""
     side = Ours(running)
     side.writer().close()
-    for name, unit, run in rows():
+    for name, unit, run in rows(scale):
         median(f"{label}: {name}", unit, lambda run=run: run(side), runs=runs)  # type: ignore[misc]
