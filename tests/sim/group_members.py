@@ -419,6 +419,9 @@ class GroupMember(ConsumerApp):
             partition = self.positions.partitions.get(tp)
             if tp not in self.owned or partition is None or partition.held:
                 raise Violation("I13", f"{self.name} gives out records of {tp}; owned {self.owned}")
+            given, read = self.group.granted_id(tp), self._read[tp].topic_id
+            if given and given != read:
+                raise Violation("I13", f"{self.name} has {tp} of topic {given}, and reads {read}")
         begins = {tp: (self._read[tp].topic_id, self._read[tp].position) for tp, _ in parts}
         super()._take(parts)
         for tp, (topic_id, begin) in begins.items():

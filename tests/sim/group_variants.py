@@ -159,6 +159,10 @@ def _whatever_was_asked(self: ConsumerMembership, now_ms: int, request: Any, ans
     _production_consumer_heartbeat(self, now_ms, request, answer)
 
 
+def _keeps_what_is_gone(_self: ConsumerMembership, _partitions: object) -> None:
+    pass
+
+
 def _keeps_all(self: ClassicMembership, now_ms: int) -> None:
     self._become(MemberState.PREPARING_REBALANCE)
 
@@ -332,6 +336,15 @@ GROUP_VARIANTS: dict[str, Variant] = {
         "B-G16: a new topic is read from the position in the one before",
         ((GroupOffsets, "forget_topics", _nothing_to_forget),),
         leaning=_among("recreate", "kill", then=_with_members("crash", "close")),
+        groups=True,
+    ),
+    "reads_the_next_topic_of_the_name": Variant(
+        "A member goes on with a topic that was made anew, which another member may have",
+        ((ConsumerMembership, "on_gone", _keeps_what_is_gone),),
+        leaning=_among(
+            "recreate", "kill", then=_with_members("stall", "close", protocols=CONSUMER)
+        ),
+        caught_by=11,
         groups=True,
     ),
     "commits_what_was_fetched": Variant(

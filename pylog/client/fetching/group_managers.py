@@ -75,6 +75,15 @@ class _Handover:
     commit: Answer[None] | None = None
 
 
+@dataclass(slots=True, eq=False)
+class _Grant:
+    """A partition that the coordinator gave, with the id of its topic where that is known."""
+
+    topic_id: str
+    is_seen: bool = False
+    """Whether the metadata have had the topic since."""
+
+
 class GroupManagers:
     """Owned by the consumer's lock."""
 
@@ -119,6 +128,7 @@ class GroupManagers:
         self._question: tuple[dict[TopicPartition, int], Answer[Committed]] | None = None
         self._target: TargetPartitions | None = None  # names topics that are not known yet
         self._topic_ids: dict[str, str] = {}
+        self._granted: dict[TopicPartition, _Grant] = {}
         positions.begins_at_commits = True
 
     # ---- the user -----------------------------------------------------------------------------
@@ -278,6 +288,7 @@ class GroupManagers:
                 known = self._positions.partitions
                 new = [tp for tp in partitions if tp not in known]
                 self._assign(partitions)
+                self._grant(partitions)
                 for tp in new:
                     self._positions.partitions[tp].pause(held=True)
                     self._held[tp] = None
@@ -334,11 +345,38 @@ class GroupManagers:
             topics = self._metadata.topics
             counts = {name: len(topic.partitions) for name, topic in topics.items()}
             self.membership.on_metadata(counts)
-        elif self._target is not None:
+            return
+        self.membership.on_gone(self._gone_by_metadata())
+        if self._target is not None:
             target = self._resolved(self._target)
             if target is not None:
                 self._target = None
                 self.membership.on_target(target)
+
+    def _grant(self, partitions: Iterable[TopicPartition]) -> None:
+        before = self._granted
+        self._granted = {
+            tp: before.get(tp) or _Grant(self._topic_ids.get(tp.topic, "")) for tp in partitions
+        }
+        self._gone_by_metadata()
+
+    def _gone_by_metadata(self) -> list[TopicPartition]:
+        """What the member has of topics that were there, and have made room for others. Metadata
+        that do not know a topic yet say nothing of it.
+        """
+        gone: list[TopicPartition] = []
+        for tp, grant in self._granted.items():
+            topic_id = self._metadata.topic_id(tp.topic)
+            if topic_id == grant.topic_id:
+                grant.is_seen = True
+            elif topic_id and grant.is_seen:
+                gone.append(tp)
+        return gone
+
+    def granted_id(self, tp: TopicPartition) -> str:
+        """The id of the topic of which the coordinator gave the partition; empty: not known."""
+        grant = self._granted.get(tp)
+        return "" if grant is None else grant.topic_id
 
     def topic_id(self, topic: str) -> str:
         """The id that the coordinator, or else the cluster, knows the topic by."""
@@ -391,6 +429,7 @@ class GroupManagers:
         assert isinstance(self.membership, ConsumerMembership)
         effects: list[Effect] = []
         if answer.target is not None:
+            self.membership.on_gone(self._gone_by_target(answer.target))
             target = self._resolved(answer.target)
             self._target = answer.target if target is None else None
             answer = answer._replace(target=None, assignment=target)
@@ -417,3 +456,12 @@ class GroupManagers:
 
     def _on_member_fault(self, now_ms: int, generation: int, code: int) -> None:
         self.membership.on_commit_fault(now_ms, generation, code)
+
+    def _gone_by_target(self, target: TargetPartitions) -> list[TopicPartition]:
+        """What the member has of topics whose names are other topics' in the target."""
+        named = {name: topic_id for topic_id, name, _ in target if topic_id and name}
+        return [
+            tp
+            for tp, grant in self._granted.items()
+            if grant.topic_id and named.get(tp.topic, grant.topic_id) != grant.topic_id
+        ]

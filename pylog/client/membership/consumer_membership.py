@@ -108,6 +108,7 @@ class ConsumerMembership:
         self._regex = ""
         self._has_told_regex = False  # the coordinator may have one that is no more
         self._target: _Partitions | None = None  # the newest that is not reconciled yet
+        self._gone: set[TopicPartition] = set()  # of topics that were deleted
         self._effects: list[Effect] = []
         self._awaited: Answer[None] | None = None
         self._then: _Then = _nothing
@@ -163,6 +164,13 @@ class ConsumerMembership:
         """The names of a target's topics became known after its answer had come."""
         if self.state in _IN_THE_GROUP:
             self._target = tuple(sorted(assignment))
+
+    def on_gone(self, partitions: Iterable[TopicPartition]) -> None:
+        """The topics of these, of which the member has some, were deleted. Those that have the
+        names now are other topics, which the coordinator may give to others: the member has lost
+        these until a target names them again.
+        """
+        self._gone.update(partitions)
 
     def leave(self) -> Answer[None]:
         """Give all up and leave; answered when the member is out."""
@@ -229,6 +237,8 @@ class ConsumerMembership:
                 self._give_up(now_ms, self.owned, is_lost=True, then=_nothing)
             elif self._may_join:
                 self._join()
+            elif self._gone and self.state in _IN_THE_GROUP:
+                self._lose_gone(now_ms)
             elif self._target is not None and self.state in _IN_THE_GROUP:
                 self._reconcile(now_ms)
             else:
@@ -287,6 +297,24 @@ class ConsumerMembership:
                 self._become(_S.ACKNOWLEDGING)
 
         self._give_up(now_ms, given_up, is_lost=False, then=take)
+
+    def _lose_gone(self, now_ms: int) -> None:
+        """Read what is gone no more, and tell the coordinator all: its answer names what it gives
+        now.
+        """
+        gone = tuple(tp for tp in self.owned if tp in self._gone)
+        self._gone.clear()
+        if not gone:
+            return
+
+        def acknowledge() -> None:
+            if self.state is _S.RECONCILING:
+                self._become(_S.ACKNOWLEDGING)
+                self._tell_all = True
+
+        if self.state in (_S.STABLE, _S.ACKNOWLEDGING):
+            self._become(_S.RECONCILING)
+        self._give_up(now_ms, gone, is_lost=True, then=acknowledge)
 
     def _give_up(self, now_ms: int, partitions: _Partitions, *, is_lost: bool, then: _Then) -> None:
         """Commit what the user has had of these, tell, read them no more, and go on."""
@@ -435,6 +463,7 @@ class ConsumerMembership:
         self._become(state)
         self._identity.forget_generation()
         self._target = None
+        self._gone.clear()
         if self._in_flight is not None and self._in_flight.epoch >= 0:
             self._in_flight = None
 

@@ -226,6 +226,47 @@ def test_a_member_whose_group_is_gone_has_lost_what_it_had_and_joins_anew() -> N
     assert world.member.take_error() is None
 
 
+def test_partitions_of_a_topic_that_was_deleted_are_lost_and_all_is_told() -> None:
+    world = World()
+    world.settle(T0, T1)
+    assert world.sent(1).standing_ms
+    world.member.on_gone([T0, T2])
+    assert world.poll(2) == [StopReading((T0,))]
+    assert world.commits == 0
+    assert world.user_runs() == [("lost", [T0])]
+    forgets, told = world.poll(3)
+    assert forgets == ReadExactly((T1,))
+    assert told == ConsumerGroupHeartbeat(7, "g", "me", 1, None, 300_000, ("t",), (T1,))
+    assert isinstance(told, ConsumerGroupHeartbeat)
+    answer = ConsumerGroupHeartbeatAnswer(1, 5_000, (T0, T1))
+    world.member.on_heartbeat(4, told, answer)
+    assert world.poll(5) == [ReadExactly((T0, T1))]
+    assert world.user_runs() == [("assigned", [T0])]
+    assert world.beats(6).owned == (T0, T1)
+    assert world.member.state is ConsumerMemberState.STABLE
+
+
+def test_what_a_target_names_anew_is_lost_and_taken() -> None:
+    world = World(diary=False)
+    world.settle(T0, T1)
+    stands = world.sent(1)
+    world.member.on_gone([T0, T1])
+    world.member.on_heartbeat(2, stands, ConsumerGroupHeartbeatAnswer(2, 5_000, (T1,)))
+    assert world.poll(3) == [
+        StopReading((T0, T1)),
+        ReadExactly(()),
+        ReadExactly((T1,)),
+        ConsumerGroupHeartbeat(7, "g", "me", 2, None, 300_000, ("t",), (T1,)),
+    ]
+
+
+def test_what_is_gone_is_of_no_account_to_a_member_that_has_nothing() -> None:
+    world = World()
+    world.member.on_gone([T0])
+    assert world.beats(0, 1, [T0]) == JOIN
+    assert world.poll(1) == [ReadExactly((T0,))]
+
+
 def test_a_member_that_may_not_join_a_group_by_that_name_stays_out() -> None:
     world = World()
     world.beats(0, code=errors.GroupIdNotFound.code)
