@@ -401,6 +401,7 @@ class BrokerService:
             memory=RequestMemory(config.queued_max_request_bytes),
             answers=AnswerMemory(config.queued_max_response_bytes),
             counters=self._counters,
+            topic_name=self._name_of,
             verification=verification,
         )
         quota = self._parts.producer_id_quota = ProducerIdQuota(lambda: self._logs.config)

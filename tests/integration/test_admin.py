@@ -54,6 +54,19 @@ def segments(cluster: LocalCluster, topic: str) -> list[int]:
     return [len(list(folder.glob("*.log"))) for folder in folders]
 
 
+def test_topics_are_deleted_by_id(admin: AdminClient) -> None:
+    old = admin.create_topics(NewTopic("anew", 1, 1))["anew"]
+    assert admin.delete_topics_by_id(old) == {old: "anew"}
+    new = admin.create_topics(NewTopic("anew", 1, 1))["anew"]
+    with pytest.raises(errors.PartialFailure) as caught:
+        admin.delete_topics_by_id([old, new])
+    assert caught.value.results == {new: "anew"}
+    assert [*map(type, caught.value.errors.values())] == [errors.UnknownTopicId]
+    assert "anew" not in admin.list_topics()
+    with pytest.raises(errors.InvalidRequest, match="no topic's id"):
+        admin.delete_topics_by_id([7])  # type: ignore[list-item]
+
+
 def test_the_largest_batch_follows_topic_broker_and_cluster(
     admin: AdminClient, producer: Producer
 ) -> None:

@@ -146,6 +146,26 @@ class AdminClient(TransactionUse, Closing, Shown):
 
         return self._each([(name, name) for name in names], attempt, timeout, "delete topics")
 
+    def delete_topics_by_id(
+        self, topic_ids: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, str]:
+        """The deleted topics' names by their ids: never a topic that was made anew under the name.
+
+        Raises UnknownTopicId for what does not exist (any more).
+        """
+        wanted = admin_wire.topic_ids(topic_ids)
+
+        async def attempt(ids: list[str], left_s: float) -> Answers[str, str]:
+            request = admin_pb2.DeleteTopicsRequest(topic_ids=ids, timeout_ms=int(left_s * 1000))
+            server = await self._gateway()
+            response = await server.call(apis.DELETE_TOPICS, request, left_s)
+            for topic in response.topics:
+                self._cluster.metadata.forget_topic(topic.name)
+                self._cluster.topics.pop(topic.name, None)
+            return [(t.topic_id, error_of(t.error), t.name) for t in response.topics]
+
+        return self._each([(each, each) for each in wanted], attempt, timeout, "delete topics")
+
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
         """All topics' names, sorted; internal ones only when asked for."""
         snapshot = self._snapshot((), all_topics=True, timeout_ms=self._milliseconds(timeout))

@@ -118,6 +118,16 @@ def fault_of_topic(
     return error_of(told.error, f"topic {told.name}")
 
 
+def topic_ids(given: Any) -> list[str]:
+    """Ids of topics, as `create_topics` gives them; InvalidRequest for anything else."""
+    wanted = "a topic's id, or a list of such"
+    ids = [given] if isinstance(given, str) else several(given, "topic_ids", wanted)
+    for each in ids:
+        if not isinstance(each, str):
+            raise errors.InvalidRequest(f"topic_ids: {shown(each)} is no topic's id")
+    return ids
+
+
 def entries_of(described: admin_pb2.DescribedConfig) -> dict[str, ConfigEntry]:
     """A resource's described settings by name."""
     return {entry.name: entry for entry in map(entry_of, described.entries)}

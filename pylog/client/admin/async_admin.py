@@ -38,6 +38,7 @@ class AsyncAdminClient(AsyncClosing):
 
     create_topics = _awaited(AdminClient.create_topics)
     delete_topics = _awaited(AdminClient.delete_topics)
+    delete_topics_by_id = _awaited(AdminClient.delete_topics_by_id)
     list_topics = _awaited(AdminClient.list_topics)
     describe_topics = _awaited(AdminClient.describe_topics)
     create_partitions = _awaited(AdminClient.create_partitions)
