@@ -309,6 +309,14 @@ DESCRIBE_FEATURES: Final = UnaryApi(
     admin_pb2.DescribeFeaturesRequest,
     admin_pb2.DescribeFeaturesResponse,
 )
+# Apache Kafka's brokers tell this by JMX and logs alone.
+DESCRIBE_BROKER: Final = UnaryApi(
+    10_002,
+    "BrokerAdmin",
+    "DescribeBroker",
+    admin_pb2.DescribeBrokerRequest,
+    admin_pb2.DescribeBrokerResponse,
+)
 
 UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     LIST_OFFSETS,
@@ -358,4 +366,5 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     STREAMS_GROUP_DESCRIBE,
     DESCRIBE_CONFIGS_OF_BROKER,
     DESCRIBE_FEATURES,
+    DESCRIBE_BROKER,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -52,6 +53,31 @@ def segments(cluster: LocalCluster, topic: str) -> list[int]:
     folders = sorted(cluster.data_dir.glob(f"broker-*/{topic}-0"))
     assert folders
     return [len(list(folder.glob("*.log"))) for folder in folders]
+
+
+def test_brokers_tell_how_they_are(admin: AdminClient) -> None:
+    admin.create_topics(NewTopic("roles", 1, 3))
+    leader = admin.describe_topics("roles")["roles"].partitions[0].leader
+    found = admin.describe_brokers()
+    assert sorted(found) == [1, 2, 3]
+    roles = {broker: status.replicas[Tp("roles", 0)].role for broker, status in found.items()}
+    assert roles == {broker: "leader" if broker == leader else "follower" for broker in found}
+    registered = {broker.id: broker for broker in admin.describe_cluster().brokers}
+    for broker, status in found.items():
+        assert status.registered_ms is not None
+        assert abs(time.time_ns() // 1_000_000 - status.registered_ms) < 600_000
+        assert status.epoch == registered[broker].epoch
+        assert [each.name for each in status.listeners] == ["CLIENTS", "STREAMS", "REPLICATION"]
+        assert all(each.is_open for each in status.listeners)
+        assert status.listeners[0].port == registered[broker].port
+        assert {part.name: part.state for part in status.parts} == dict.fromkeys(
+            (
+                "lifecycle", "metadata", "logs", "log cleaner", "replica manager",
+                "request handlers", "group coordinator", "transaction coordinator",
+                "share coordinator",
+            ),
+            "running",
+        )  # fmt: skip
 
 
 def test_topics_are_deleted_by_id(admin: AdminClient) -> None:

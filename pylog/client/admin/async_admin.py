@@ -60,6 +60,7 @@ class AsyncAdminClient(AsyncClosing):
     describe_cluster = _awaited(AdminClient.describe_cluster)
     describe_features = _awaited(AdminClient.describe_features)
     update_features = _awaited(AdminClient.update_features)
+    describe_brokers = _awaited(AdminClient.describe_brokers)
     describe_log_dirs = _awaited(AdminClient.describe_log_dirs)
     elect_leaders = _awaited(AdminClient.elect_leaders)
     unregister_broker = _awaited(AdminClient.unregister_broker)

@@ -57,6 +57,19 @@ def test_topics(cluster: FakeCluster, run: Run) -> None:
     assert run("topics", "list")[:2] == (0, "b\n")
 
 
+def test_brokers_show_how_they_are(cluster: FakeCluster, run: Run) -> None:
+    status, out, _ = run("cluster", "brokers")
+    assert status == 0
+    assert "broker 1, pylog 1, rack r, epoch 5, registered 1970-01-01 00:00:01 UTC" in out
+    assert "not registered" in out
+    assert "leaderless" not in out
+    assert "leaderless" in run("cluster", "brokers", "1", "--replicas")[1]
+    status, out, err = run("cluster", "brokers", "1", "9", "--json")
+    (told,) = json.loads(out)
+    assert (status, told["id"], told["replicas"][0]["role"]) == (1, 1, "leaderless")
+    assert "no broker 9 is live" in err
+
+
 def test_creating_topics_waits_for_the_brokers_where_asked_to(
     cluster: FakeCluster, run: Run
 ) -> None:
