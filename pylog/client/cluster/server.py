@@ -34,7 +34,7 @@ class InFlight(Protocol):
 
 
 class Server:
-    """One address: its channel, and the requests that wait on it. With a `broker` the address is the
+    """One address: its channel, and its requests in flight. With a `broker` the address is the
     gateway's, and the channel ends at that broker. With `framed` calls go by that where they can.
     """
 
