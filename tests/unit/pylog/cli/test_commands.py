@@ -52,7 +52,13 @@ def test_topics(cluster: FakeCluster, run: Run) -> None:
     assert (topic["name"], [p["leader"] for p in topic["partitions"]]) == ("a", [1, 2, 1])
     status, out, _ = run("topics", "describe")
     assert status == 0
-    assert out.count(cluster.topics["a"].topic_id) == 1
+    topic_id = cluster.topics["a"].topic_id
+    assert out.count(topic_id) == 1
+    assert out.splitlines()[:2] == [
+        f"Topic: a\tTopicId: {topic_id}\tPartitionCount: 3\tReplicationFactor: 1\tConfigs: ",
+        "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tOffline: "
+        "\tLeaderEpoch: 0",
+    ]
     assert run("topics", "delete", "a")[:2] == (0, "deleted a\n")
     assert run("topics", "list")[:2] == (0, "b\n")
 
