@@ -47,7 +47,7 @@ def main() -> int:
             stream_listen=arguments.stream_listen,
             advertised_host=arguments.advertised_host,
             allow_plaintext=arguments.allow_plaintext,
-            config=read_config(arguments.config),
+            config=read_config(arguments.config, arguments.config_file),
             only_broker=arguments.only_broker,
         )
 

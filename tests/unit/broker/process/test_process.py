@@ -141,6 +141,14 @@ def test_settings_on_the_command_line() -> None:
         read_config(["nothing"])
 
 
+def test_arguments_win_over_a_properties_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("a=1\nb=2\n")
+    assert read_config(["b=3"], str(file)) == {"a": "1", "b": "3"}
+    with pytest.raises(InvalidConfig, match="No such file"):
+        read_config([], str(tmp_path / "none"))
+
+
 @pytest.mark.parametrize(("mode", "told"), [(0o600, []), (0o400, []), (0o640, ["640"])])
 def test_a_secret_file_that_others_can_read_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, told: list[str]
