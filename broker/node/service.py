@@ -217,6 +217,8 @@ class BrokerService:
             startup.check_directories()
             claim = await startup.claim(self._incarnation, self._host, self._settings.slot)
             self._broker_id, self._replaced_epoch = claim.broker_id, claim.broker_epoch
+            self._settings = self._settings.of_broker(claim.broker_id)
+            self._config = BrokerConfig.from_mapping(self._settings.config)
             self._serve_metrics(claim)
             self._logs = await startup.open_logs(claim)
         except Stopped:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
@@ -22,6 +22,7 @@ def start_in_background(
     brokers: int,
     listen: str | None,
     data_dir: Path,
+    racks: Sequence[str],
     config: Mapping[str, str],
 ) -> int:
     """The exit status: 0 when the cluster is ready, and goes on without this process."""
@@ -32,6 +33,8 @@ def start_in_background(
         "--brokers", str(brokers), "--data-dir", str(data_dir),
     ]  # fmt: skip
     command += ["--listen", listen] if listen is not None else []
+    for rack in racks:
+        command += ["--rack", rack]
     for name, value in config.items():
         command += ["--config", f"{name}={value}"]
     with log.open("ab") as errors_to:

@@ -36,6 +36,9 @@ LOOK_S: Final = 0.2
     type=click.Path(file_okay=False, path_type=Path),
     help="Where the data stays. Default: a temporary folder, removed at the end.",
 )
+@click.option(
+    "--rack", "racks", multiple=True, help="Of broker 1; once more: of broker 2, and so on."
+)
 @click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="For all brokers.")
 @click.option(
     "--config-file",
@@ -53,6 +56,7 @@ def local(
     brokers: int,
     listen: str | None,
     data_dir: Path | None,
+    racks: tuple[str, ...],
     configs: tuple[str, ...],
     config_file: str | None,
     daemon: bool,
@@ -73,13 +77,13 @@ def local(
     if daemon:
         if data_dir is None:
             raise click.UsageError("--daemon needs --data-dir: nobody would remove the folder")
-        return start_in_background(settings, brokers, listen, data_dir.absolute(), config)
+        return start_in_background(settings, brokers, listen, data_dir.absolute(), racks, config)
     from pylog.local import LocalCluster
 
     stop = _Stop()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop.on_signal)
-    with LocalCluster(brokers, data_dir=data_dir, config=config, listen=listen) as cluster:
+    with LocalCluster(brokers, data_dir, config, listen=listen, racks=racks) as cluster:
         if settings.as_json:
             print_json({"bootstrap_servers": cluster.bootstrap_servers, "brokers": brokers})
         else:

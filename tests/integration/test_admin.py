@@ -32,7 +32,7 @@ def cluster() -> Iterator[LocalCluster]:
         "log.initial.task.delay.ms": "0",
         "log.retention.check.interval.ms": "200",
     }
-    with LocalCluster(3, config=config) as running:
+    with LocalCluster(3, config=config, racks=("a", "b", "c")) as running:
         yield running
 
 
@@ -63,6 +63,8 @@ def test_brokers_tell_how_they_are(admin: AdminClient) -> None:
     roles = {broker: status.replicas[Tp("roles", 0)].role for broker, status in found.items()}
     assert roles == {broker: "leader" if broker == leader else "follower" for broker in found}
     registered = {broker.id: broker for broker in admin.describe_cluster().brokers}
+    assert {id: broker.rack for id, broker in registered.items()} == {1: "a", 2: "b", 3: "c"}
+    assert {id: status.rack for id, status in found.items()} == {1: "a", 2: "b", 3: "c"}
     for broker, status in found.items():
         assert status.registered_ms is not None
         assert abs(time.time_ns() // 1_000_000 - status.registered_ms) < 600_000
