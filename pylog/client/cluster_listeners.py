@@ -34,7 +34,8 @@ class ClusterListeners:
         """
         owners = [getattr(each, "__self__", each) for each in given]
         distinct = {id(owner): owner for owner in owners}.values()
-        methods = [owner.on_update for owner in distinct if callable(_hook(owner))]
+        hooks = [getattr(owner, "on_update", None) for owner in distinct]
+        methods = [hook for hook in hooks if callable(hook)]
         return cls(methods) if methods else None
 
     def tell(self, cluster_id: str) -> None:
@@ -51,7 +52,3 @@ class ClusterListeners:
                 except Exception:  # noqa: BLE001  a user's code: the client goes on
                     logger.exception("on_update of a listener raised")
             self.told = cluster_id
-
-
-def _hook(owner: object) -> object:
-    return getattr(owner, "on_update", None)
