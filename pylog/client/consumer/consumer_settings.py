@@ -82,6 +82,7 @@ def fetcher_settings(values: Mapping[str, Any]) -> FetcherSettings:
         retry_backoff_ms=values["retry.backoff.ms"],
         retry_backoff_max_ms=values["retry.backoff.max.ms"],
         leaderless_patience_ms=values["default.api.timeout.ms"],
+        follower_lease_ms=values["metadata.max.age.ms"],
     )
 
 
