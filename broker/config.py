@@ -147,6 +147,13 @@ that, and may be on its way for as long once more."""
 CLEANER_THREADS_MAX: Final = 64
 """More than disks can make use of."""
 
+RACK_AWARE_SELECTORS: Final = (
+    "RackAwareReplicaSelector",
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+)
+_LEADER_SELECTORS: Final = ("LeaderSelector", "org.apache.kafka.common.replica.LeaderSelector")
+"""Kafka's own classes; nobody else's can be loaded."""
+
 _OWN_BROKER_KEYS: Final = (
     ConfigKey("auto.leader.rebalance.enable", bool, True,
               "Whether preferred leaders get their partitions back."),
@@ -384,6 +391,10 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("replica.lag.time.max.ms", int, 30_000,
               "A follower that was not caught up for so long leaves the ISR.",
               low=1, high=INT_MAX),
+    ConfigKey("replica.selector.class", str, "LeaderSelector",
+              "Which replica consumers read: the leader or, with RackAwareReplicaSelector on all "
+              "brokers, a follower in the rack that they name in client.rack (KIP-392).",
+              choices=(*_LEADER_SELECTORS, *RACK_AWARE_SELECTORS)),
     ConfigKey("share.coordinator.cold.partition.snapshot.interval.ms", int, 300_000,
               "How often partitions of share groups whose state is seldom written get a snapshot.",
               low=1, high=INT_MAX),
@@ -639,6 +650,7 @@ class BrokerConfig:
     replica_fetch_wait_max_ms: int = 500
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
     replica_lag_time_max_ms: int = 30_000
+    replica_selector_class: str = "LeaderSelector"
     share_coordinator_cold_partition_snapshot_interval_ms: int = 300_000
     share_coordinator_snapshot_update_records_per_snapshot: int = 500
     share_coordinator_state_topic_min_isr: int = 2

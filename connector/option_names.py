@@ -218,8 +218,14 @@ def check_names(options: Mapping[str, str]) -> None:
         logger.warning("%s is taken without effect: %s", name, ruling.reason)
 
 
+_WITHOUT_EFFECT: Final = {"client.rack": "tasks read from leaders only"}
+"""Of the consumer's settings those that do nothing in Spark."""
+
+
 def ruling_of(setting: str) -> Ruling | None:
     """What becomes of a setting of Kafka's clients that does not work here."""
+    if setting in _WITHOUT_EFFECT:
+        return Ruling(Verdict.WITHOUT_EFFECT, _WITHOUT_EFFECT[setting])
     return kafka_settings.CONSUMER.ruling(setting) or kafka_settings.PRODUCER.ruling(setting)
 
 

@@ -130,7 +130,6 @@ CONSUMER: Final = KafkaSettings(
     {
         **_CLIENTS_WITHOUT_EFFECT,
         "allow.auto.create.topics": "topics are made by AdminClient.create_topics only",
-        "client.rack": "a consumer reads from leaders only",
         "internal.throw.on.fetch.stable.offset.unsupported": _STABLE,
     },
     {
@@ -237,7 +236,6 @@ _BROKER_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "producer.id.expiration.check.interval.ms": "idle producers are looked for every ten minutes",
     "producer.purgatory.purge.interval.requests": _PURGATORY,
     "queued.max.requests": "queued.max.request.bytes bounds what is in work, by bytes",
-    "replica.selector.class": "consumers read from leaders only",
     "replica.socket.receive.buffer.bytes": _BUFFERS,
     "replica.socket.timeout.ms":
         "a leader that does not answer a fetch is asked again over a new connection",

@@ -17,14 +17,14 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from pylog import errors
-from pylog.client.arguments import mapping, shown, whole, whole_or_none
+from pylog.client.arguments import mapping, several, shown, whole, whole_or_none
 from pylog.clock import SYSTEM_CLOCK
 from pylog.held_ports import HeldPorts
 from pylog.private_folders import make_private, open_private, tighten
@@ -201,9 +201,11 @@ class LocalCluster:
         kafka_listener: bool = False,
         *,
         listen: str | None = None,
+        racks: Iterable[str] = (),
     ) -> None:
         """`listen`: the gateway's address on this machine, `host:port`; None or port 0: a free
-        port of 127.0.0.1. Raises InvalidConfig and BrokerNotAvailable, which name what is wrong.
+        port of 127.0.0.1. `racks`: of brokers 1, 2 and so on, again from the first after the last.
+        Raises InvalidConfig and BrokerNotAvailable, which name what is wrong.
         """
         if kafka_listener:
             raise errors.NotOffered("kafka_listener=True: the Kafka listener is not offered yet")
@@ -212,6 +214,7 @@ class LocalCluster:
             raise errors.InvalidConfig(f"data_dir={shown(data_dir)}: give a path, or None")
         given = mapping({} if config is None else config, "config", _SETTINGS, errors.InvalidConfig)
         gateway = _gateway_address(listen)
+        self._racks = _rack_names(racks)
         self._temporary: TemporaryFolder | None = None
         if data_dir is None:
             self._temporary = TemporaryFolder()
@@ -487,6 +490,8 @@ class LocalCluster:
             "--stream-listen", f"127.0.0.1:{ports[2]}",
             "--only-broker", str(broker), *self._common_arguments(),
         ]  # fmt: skip
+        for rack in self._racks:
+            command += ["--rack", rack]
         if broker == NEW_BROKER:
             log = self._log_file(f"broker-new-{ports[0]}")
             return _Process("a new broker", command, self._secret, log)
@@ -496,3 +501,11 @@ class LocalCluster:
 
 def _config_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _rack_names(given: Iterable[str]) -> list[str]:
+    racks = several(given, "racks", "a list of names", errors.InvalidConfig)
+    for rack in racks:
+        if not isinstance(rack, str) or not rack.strip():
+            raise errors.InvalidConfig(f"racks: {shown(rack)} is no name of a rack")
+    return racks

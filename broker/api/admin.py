@@ -91,12 +91,14 @@ class AdminHandler:
 
     async def delete_topics(self, _context: RequestContext, request: DeleteTopics) -> TopicsDeleted:
         """Topics to go; each with its own failure."""
-        check_items(len(request.names), "topics")
+        check_items(len(request.names) + len(request.topic_ids), "topics")
         answer = await self._ask(
             lambda now, token: self._controller.delete_topics(now, request, token)
         )
         if isinstance(answer, Failure):
-            return TopicsDeleted(tuple(DeletedTopic(n, None, answer) for n in request.names))
+            by_name = (DeletedTopic(name, None, answer) for name in request.names)
+            by_id = (DeletedTopic(None, topic_id, answer) for topic_id in request.topic_ids)
+            return TopicsDeleted((*by_name, *by_id))
         assert isinstance(answer, TopicsDeleted), answer
         return answer
 

@@ -26,6 +26,7 @@ from pylog_broker.api.offsets import (
 from pylog_broker.api.produce import ProduceHandler
 from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.request_memory import RequestMemory
+from pylog_broker.api.topic_ids import TopicName
 from pylog_broker.api.transactions.markers import MarkersHandler
 from pylog_broker.api.transactions.offsets import TxnOffsetsHandler
 from pylog_broker.api.transactions.producers import TransactionsHandler
@@ -59,6 +60,7 @@ class DataApi:
         memory: RequestMemory,
         answers: AnswerMemory,
         counters: RequestCounters,
+        topic_name: TopicName,
         verification: BatchVerification | None = None,
     ) -> Self:
         """Both handlers over one replica manager, whose effects `perform` takes."""
@@ -70,9 +72,10 @@ class DataApi:
                 checks=checks,
                 memory=memory,
                 counters=counters,
+                topic_name=topic_name,
                 verification=verification,
             ),
-            FetchHandler(manager, perform, clock, answers, counters),
+            FetchHandler(manager, perform, clock, answers, counters, topic_name),
             counters,
         )
 

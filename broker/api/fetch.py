@@ -12,6 +12,7 @@ from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX, check_partitions
 from pylog_broker.api.request_log import RequestTimes
+from pylog_broker.api.topic_ids import TopicName, fetch_by_name
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.replication.messages import Effect, Fetch, PartitionData
 
@@ -75,12 +76,14 @@ class FetchHandler:
         clock: Clock,
         answers: AnswerMemory,
         counters: RequestCounters,
+        topic_name: TopicName,
     ) -> None:
         self._manager = manager
         self._perform = perform
         self._clock = clock
         self.answers = answers
         self._counters = counters
+        self._topic_name = topic_name
 
     def handle(
         self,
@@ -102,6 +105,7 @@ class FetchHandler:
         if timed is not None:
             done = _told(timed, context, done)
             stands = stands and _told(timed, context, stands)
+        request = fetch_by_name(request, self._topic_name)
         token = _Fetching(self._count, done, stands)
         effects = self._manager.fetch(self._clock.monotonic_ms(), request, token)
         if timed is not None:

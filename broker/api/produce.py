@@ -17,6 +17,7 @@ from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX, check_partitions
 from pylog_broker.api.request_log import RequestTimes
 from pylog_broker.api.request_memory import RequestMemory
+from pylog_broker.api.topic_ids import TopicName, produce_by_name
 from pylog_broker.api.transactions.verification import BatchVerification
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
@@ -88,6 +89,7 @@ class ProduceHandler:
         checks: BatchChecks,
         memory: RequestMemory,
         counters: RequestCounters,
+        topic_name: TopicName,
         verification: BatchVerification | None = None,
     ) -> None:
         """`verification`: of what opens a transaction; without it nothing may."""
@@ -97,6 +99,7 @@ class ProduceHandler:
         self._checks = checks
         self.memory = memory
         self._counters = counters
+        self._topic_name = topic_name
         self._verification = verification
 
     @property
@@ -131,6 +134,7 @@ class ProduceHandler:
         unchecked = False
         try:
             for index, produce in enumerate(requests):
+                produce = produce_by_name(produce, self._topic_name)
                 sizes = [*map(len, map(_BATCH, produce.batches))]
                 size = sum(sizes)
                 if memory.in_flight + size > memory.bytes_max and memory.in_flight:

@@ -12,9 +12,11 @@ from pylog.model import BrokerId
 from pylog_broker.api.admin import AdminHandler, Ask
 from pylog_broker.api.calls import Calls
 from pylog_broker.api.metadata import MetadataHandler
+from pylog_broker.api.send import SendHandler
 from pylog_broker.config import BrokerConfig
 from pylog_broker.controller.controller import Controller
 from pylog_broker.gateway.front import Front
+from pylog_broker.gateway.leader_calls import LeaderCalls
 from pylog_broker.grpc.log_service import SERVICE as LOG_SERVICE
 from pylog_broker.grpc.log_service import add_gateway_log
 from pylog_broker.grpc.server import GrpcServer
@@ -29,9 +31,11 @@ from pylog_broker.process.gate import gate_of, limits_of
 from pylog_broker.process.host import open_files_max
 from pylog_broker.protobuf.admin_apis import admin_apis
 from pylog_broker.protobuf.log_apis import metadata_api
+from pylog_broker.protobuf.send import send_api
 from pylog_broker.protobuf.unary import UnaryApis
 
 ADMIN_SERVICE: Final = "pylog.v1.Admin"
+RECORDS_SERVICE: Final = "pylog.v1.Records"
 
 
 class Gateway:
@@ -72,9 +76,14 @@ class Gateway:
         )
         metadata = MetadataHandler(lambda: controller.image, lambda: self.endpoint, is_gateway=True)
         admin = AdminHandler(controller, ask, lambda: self.endpoint)
-        apis = UnaryApis(Calls(counters), [metadata_api(metadata), *admin_apis(admin)])
+        self._leaders = LeaderCalls(self._locate)
+        send = SendHandler(lambda: controller.image, self._leaders, SYSTEM_CLOCK)
+        apis = UnaryApis(
+            Calls(counters), [metadata_api(metadata), *admin_apis(admin), send_api(send)]
+        )
         self._server.offer(partial(add_gateway_log, apis), LOG_SERVICE)
         self._server.offer(partial(add_unary_service, apis, "Admin"), ADMIN_SERVICE)
+        self._server.offer(partial(add_unary_service, apis, "Records"), RECORDS_SERVICE)
 
     async def start(
         self, host: str, port: int, told: str, more: Callable[[GrpcServer], None]
@@ -114,6 +123,7 @@ class Gateway:
         await self._front.close()
         self._gate.close()
         await self._server.stop(0.2)
+        await self._leaders.close()
 
     def _locate(self, broker: BrokerId) -> Sequence[Endpoint]:
         """Where clients that come through the gateway find a broker."""

@@ -40,7 +40,7 @@ def main() -> int:
                 listen=arguments.listen or "127.0.0.1:9092",
                 advertised_host=arguments.advertised_host,
                 allow_plaintext=arguments.allow_plaintext,
-                config=read_config(arguments.config),
+                config=read_config(arguments.config, arguments.config_file),
             )
         )
         endpoint = await head.start()

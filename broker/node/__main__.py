@@ -32,6 +32,9 @@ def main() -> int:
     parser.add_argument(
         "--only-broker", type=int, default=ANY_BROKER, help="be this broker; 0: a new one"
     )
+    parser.add_argument(
+        "--rack", action="append", default=[], help="of broker 1; once more: of broker 2, and so on"
+    )
     add_arguments(parser)
     arguments = parser.parse_args()
 
@@ -47,8 +50,9 @@ def main() -> int:
             stream_listen=arguments.stream_listen,
             advertised_host=arguments.advertised_host,
             allow_plaintext=arguments.allow_plaintext,
-            config=read_config(arguments.config),
+            config=read_config(arguments.config, arguments.config_file),
             only_broker=arguments.only_broker,
+            racks=tuple(arguments.rack),
         )
 
         said = False

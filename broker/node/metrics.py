@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pylog_broker.api.api import DataApi
     from pylog_broker.api.producer_id_quota import ProducerIdQuota
     from pylog_broker.framed.server import StreamServer
+    from pylog_broker.metadata.records import Listener
     from pylog_broker.net.acceptor import Gate
     from pylog_broker.node.coordinators import CoordinatorShell
     from pylog_broker.node.engine import Engine
@@ -70,6 +71,10 @@ class BrokerParts:
     producer_id_quota: ProducerIdQuota | None = None
     logs: LogDirectories | None = None
     membership: Membership | None = None
+    listeners: tuple[Listener, ...] = ()
+    rack: str | None = None
+    registered_ms: int = 0
+    """The time of day at which the broker registered under its present epoch."""
     stopping: str = ""
     fault: str = ""
 

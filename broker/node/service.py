@@ -19,6 +19,7 @@ from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.api import Api, DataApi, GroupApi, TransactionApi
 from pylog_broker.api.batch_checks import BatchChecks
 from pylog_broker.api.broker_admin import DescribeConfigsHandler, DescribeLogDirsHandler
+from pylog_broker.api.broker_description import DescribeBrokerHandler
 from pylog_broker.api.calls import Calls
 from pylog_broker.api.groups.committed_offsets import CommittedOffsetsHandler
 from pylog_broker.api.memory_watch import MemoryWatch
@@ -87,6 +88,7 @@ from pylog_broker.node.settings import NodeExit, NodeReady, NodeSettings
 from pylog_broker.node.share.share_groups import BrokerShareGroups
 from pylog_broker.node.software import this_software
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
+from pylog_broker.node.status import describe
 from pylog_broker.node.streams_topics import StreamsTopics
 from pylog_broker.node.transaction_coordinators import (
     CoordinatorCalls,
@@ -215,6 +217,8 @@ class BrokerService:
             startup.check_directories()
             claim = await startup.claim(self._incarnation, self._host, self._settings.slot)
             self._broker_id, self._replaced_epoch = claim.broker_id, claim.broker_epoch
+            self._settings = self._settings.of_broker(claim.broker_id)
+            self._config = BrokerConfig.from_mapping(self._settings.config)
             self._serve_metrics(claim)
             self._logs = await startup.open_logs(claim)
         except Stopped:
@@ -360,11 +364,14 @@ class BrokerService:
                 *group_apis(api.groups),
                 *share_apis(self._share_groups.api(self._groups, self._counters)),
                 *transaction_apis(api.transactions),
-                *broker_admin_apis(configs, log_dirs),
+                *broker_admin_apis(
+                    configs, log_dirs, DescribeBrokerHandler(partial(describe, self._parts))
+                ),
             ],
         )
         service = LogService(api.data, StrangerReports(self._clock, _log.warning).tell)
         self._parts.data = api.data
+        self._parts.rack = self._config.broker_rack
         self._parts.logs = self._logs
         self._server.offer(partial(add_log_service, service, apis), SERVICE)
         for name in ("Group", "StreamsGroup", "Share", "Transaction", "BrokerAdmin"):
@@ -378,6 +385,9 @@ class BrokerService:
         listener = self._listeners.replication
         port = await self._replication.start(listener.address.host, listener.address.port)
         self._replication_endpoint = Endpoint(listener.host, port)
+        self._parts.listeners = usual_listeners(
+            self._endpoint, self._replication_endpoint, self._stream_endpoint
+        )
 
     def _handlers(self, manager: ReplicaManager, gateway: Endpoint) -> Api:
         """What clients may ask."""
@@ -401,6 +411,7 @@ class BrokerService:
             memory=RequestMemory(config.queued_max_request_bytes),
             answers=AnswerMemory(config.queued_max_response_bytes),
             counters=self._counters,
+            topic_name=self._name_of,
             verification=verification,
         )
         quota = self._parts.producer_id_quota = ProducerIdQuota(lambda: self._logs.config)
@@ -466,9 +477,7 @@ class BrokerService:
             incarnation_id=self._incarnation,
             host_id=self._host,
             rack=self._config.broker_rack,
-            listeners=usual_listeners(
-                self._endpoint, self._replication_endpoint, self._stream_endpoint
-            ),
+            listeners=self._parts.listeners,
             software=this_software(),
             highest_controller_epoch=epochs.highest,
             previous_broker_epoch=self._replaced_epoch,
@@ -513,6 +522,7 @@ class BrokerService:
 
     def _on_registered(self, broker_epoch: BrokerEpoch) -> None:
         IDENTITY.broker_epoch = int(broker_epoch)
+        self._parts.registered_ms = self._clock.wall_ms()
         self._disk_failures.registered()
         self._producer_ids.prepare()
         manager = self._engine.manager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pylog.errors import InvalidConfig
@@ -29,6 +29,10 @@ class NodeSettings:
     allow_plaintext: bool = False
     config: Mapping[str, str] = field(default_factory=dict)
     """Broker configuration by Kafka's names, over the defaults."""
+    racks: tuple[str, ...] = ()
+    """The racks of brokers 1, 2 and so on, again from the first after the last, where one set of
+    settings is for all brokers. They win over `broker.rack`.
+    """
     slot: int = -1
     """The Spark partition number, only to tell tasks apart in messages."""
     host_id: str = ""
@@ -39,6 +43,13 @@ class NodeSettings:
     """What clients are told of the gateway; empty: the same as `controller`."""
     only_broker: int = ANY_BROKER
     """Which directory to offer: that of this broker, NEW_BROKER for none, ANY_BROKER for all."""
+
+    def of_broker(self, broker: BrokerId) -> NodeSettings:
+        """These settings, once it is known which broker this is."""
+        if not self.racks:
+            return self
+        rack = self.racks[(broker - 1) % len(self.racks)]
+        return replace(self, config={**self.config, "broker.rack": rack})
 
     def __post_init__(self) -> None:
         if len(self.secret) < SECRET_BYTES_MIN:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pylog import errors
+from pylog.properties import read_properties
 from pylog_broker import logs
 from pylog_broker.process.secret import SECRET_VARIABLE
 
@@ -53,13 +54,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", action="append", default=[], metavar="NAME=VALUE", help="a broker setting"
     )
+    parser.add_argument(
+        "--config-file", metavar="FILE", help="broker settings, as Java's properties; --config wins"
+    )
     parser.add_argument("--parent-pid", type=int, help="end when this process ends")
     parser.add_argument("--ready-fd", type=int, help="say here, as a line of JSON, when serving")
 
 
-def read_config(items: list[str]) -> dict[str, str]:
-    """`NAME=VALUE` arguments as a mapping; a later one wins."""
-    config: dict[str, str] = {}
+def read_config(items: list[str], file: str | None = None) -> dict[str, str]:
+    """`NAME=VALUE` arguments over what a properties file says; a later one wins."""
+    config = {} if file is None else read_properties(file)
     for item in items:
         name, equals, value = item.partition("=")
         if not equals:
@@ -141,7 +145,7 @@ def run_process(
         return await main(stops)
 
     try:
-        logs.set_up(read_config(arguments.config))
+        logs.set_up(read_config(arguments.config, arguments.config_file))
         import uvloop
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pylog import errors
-from pylog.model import BrokerId, NewTopic
+from pylog.model import BrokerId, NewTopic, TopicId
 from pylog.rpc.v1 import admin_pb2
 from pylog_broker.api.admin import ClusterDescription
 from pylog_broker.metadata.admin import (
@@ -77,7 +77,7 @@ def topics_created(answer: TopicsCreated) -> admin_pb2.CreateTopicsResponse:
 
 def deletion_from(request: admin_pb2.DeleteTopicsRequest) -> DeleteTopics:
     """Topics to delete."""
-    return DeleteTopics(tuple(request.names))
+    return DeleteTopics(tuple(request.names), tuple(map(TopicId, request.topic_ids)))
 
 
 def topics_deleted(answer: TopicsDeleted) -> admin_pb2.DeleteTopicsResponse:

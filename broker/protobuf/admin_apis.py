@@ -5,6 +5,7 @@ from __future__ import annotations
 from pylog.rpc import apis
 from pylog_broker.api.admin import AdminHandler
 from pylog_broker.api.broker_admin import DescribeConfigsHandler, DescribeLogDirsHandler
+from pylog_broker.api.broker_description import DescribeBrokerHandler
 from pylog_broker.protobuf import admin, broker_admin
 from pylog_broker.protobuf.unary import AnyBound, Bound
 
@@ -57,7 +58,9 @@ def admin_apis(handler: AdminHandler) -> tuple[AnyBound, ...]:
 
 
 def broker_admin_apis(
-    configs: DescribeConfigsHandler, log_dirs: DescribeLogDirsHandler
+    configs: DescribeConfigsHandler,
+    log_dirs: DescribeLogDirsHandler,
+    broker: DescribeBrokerHandler,
 ) -> tuple[AnyBound, ...]:
     """What administrators ask of one broker."""
     return (
@@ -72,5 +75,11 @@ def broker_admin_apis(
             admin.no_question,
             log_dirs.handle,
             broker_admin.log_dirs_described,
+        ),
+        Bound(
+            apis.DESCRIBE_BROKER,
+            admin.no_question,
+            broker.handle,
+            broker_admin.broker_described,
         ),
     )

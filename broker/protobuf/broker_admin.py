@@ -1,9 +1,10 @@
-"""DescribeLogDirs: values as messages."""
+"""DescribeLogDirs and DescribeBroker: values as messages."""
 
 from __future__ import annotations
 
-from pylog.rpc.v1 import admin_pb2
+from pylog.rpc.v1 import admin_pb2, common_pb2
 from pylog_broker.api.broker_admin import LogDirsDescribed, LogDirView, ReplicaView
+from pylog_broker.api.broker_description import BrokerDescribed, HostedReplica, ListenerView
 from pylog_broker.protobuf.failures import error_of
 
 
@@ -34,4 +35,51 @@ def _replica(view: ReplicaView) -> admin_pb2.LogDirReplica:
         offset_lag=view.offset_lag,
         log_start_offset=view.log_start_offset,
         log_end_offset=view.log_end_offset,
+    )
+
+
+def broker_described(described: BrokerDescribed) -> admin_pb2.DescribeBrokerResponse:
+    """A broker as it sees itself."""
+    return admin_pb2.DescribeBrokerResponse(
+        broker_id=described.broker_id,
+        broker_epoch=described.broker_epoch,
+        registered_ms=described.registered_ms,
+        rack=described.rack or "",
+        version=described.version,
+        listeners=map(_listener, described.listeners),
+        parts=[
+            admin_pb2.BrokerPart(name=part.name, state=part.state.value, detail=part.detail)
+            for part in described.parts
+        ],
+        replicas=map(_hosted, described.replicas),
+    )
+
+
+def _listener(view: ListenerView) -> admin_pb2.BrokerListener:
+    listener = view.listener
+    return admin_pb2.BrokerListener(
+        name=listener.name,
+        endpoint=common_pb2.Endpoint(host=listener.endpoint.host, port=listener.endpoint.port),
+        protocol=listener.protocol,
+        purpose=listener.purpose,
+        open=view.is_open,
+        connections=view.connections,
+    )
+
+
+def _hosted(replica: HostedReplica) -> admin_pb2.HostedReplica:
+    state = replica.state
+    return admin_pb2.HostedReplica(
+        topic=state.topic_partition.topic,
+        topic_id=state.topic_id,
+        partition=state.topic_partition.partition,
+        role=replica.role.value,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        log_start_offset=state.log_start_offset,
+        high_watermark=state.high_watermark,
+        log_end_offset=state.log_end_offset,
+        directory_id=state.directory_id,
+        fault=state.fault,
     )

@@ -112,6 +112,7 @@ def fetch_from(request: log_pb2.FetchRequest, *, may_stand: bool = False) -> Fet
         tuple(items),
         request.isolation_level == log_pb2.READ_COMMITTED,
         Standing(answers, request.standing_bytes) if answers > 1 else None,
+        request.rack_id,
     )
 
 
@@ -120,7 +121,7 @@ def fetched(
 ) -> Chunks:
     """Its answer, as the bytes of a `FetchResponse` in pieces."""
     if len(partitions) == 1:
-        name, failure, high, stable, start, records, aborted, diverging, leader, epoch, _ = (
+        name, failure, high, stable, start, records, aborted, diverging, leader, epoch, _, other = (
             partitions[0]
         )
         if (
@@ -129,6 +130,7 @@ def fetched(
             and not aborted
             and leader == -1
             and epoch == -1
+            and other == -1
             and high >= 0
             and stable >= 0
             and start >= 0
@@ -148,7 +150,7 @@ def _fetched(item: PartitionData) -> Partition:
         aborted=map(_aborted, item.aborted) if item.aborted else (),
         current_leader=item.current_leader,
         current_leader_epoch=item.current_leader_epoch,
-        preferred_read_replica=-1,
+        preferred_read_replica=item.preferred_replica,
         diverging=log_pb2.EpochEnd(epoch=item.diverging.epoch, end_offset=item.diverging.end_offset)
         if item.diverging
         else None,

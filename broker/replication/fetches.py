@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Final
 
 from pylog.errors import InvalidRequest, KafkaStorageError, PylogError, UnknownServerError
-from pylog.model import LeaderEpoch, Offset
+from pylog.model import BrokerId, LeaderEpoch, Offset
 from pylog.records.batch import Buffer, last_header
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.replication.hosted import HostedPartitions, Missing
@@ -87,7 +87,7 @@ class DelayedFetch(WaitingOperation):
             item = self.wanted[partition]
             if (
                 partition.leading is None or partition.leader_epoch != item.current_leader_epoch
-            ) and partition.leader_fault(item.current_leader_epoch) is not None:
+            ) and self._fetches.role_fault(partition, item, self.request) is not None:
                 return True
             offset = item.fetch_offset
             upper = self._fetches.upper_bound(partition, self.request)
@@ -139,7 +139,11 @@ class Fetches:
         find = self._hosted.find
         for item in request.partitions:
             partition = find(item.topic_partition, item.topic_id)
-            if isinstance(partition, Missing) or self._fault(partition, item) is not None:
+            if (
+                isinstance(partition, Missing)
+                or self._fault(partition, item, request) is not None
+                or (request.rack and self._preferred(partition, item, request.rack) is not None)
+            ):
                 self.answer(request, token)
                 return
             wanted[partition] = item
@@ -235,6 +239,8 @@ class Fetches:
             # A consumer that sends no epoch would not learn that the log was truncated meanwhile.
             if data.failure is not None or data.diverging or item.current_leader_epoch < 0:
                 return None
+            if data.preferred_replica >= 0:
+                return None
             wanted[partition] = _behind(item, data.records)
         following = Fetch(
             request.max_wait_ms,
@@ -243,6 +249,7 @@ class Fetches:
             tuple(wanted.values()),
             request.read_committed,
             Standing(answers - 1, left, given, since_ms),
+            request.rack,
         )
         operation = DelayedFetch(token, following, wanted, self, self._room)
         if operation.is_satisfied(None) or self._room.full() is not None:
@@ -259,14 +266,16 @@ class Fetches:
         first: bool,
         nowait: bool,
     ) -> PartitionData:
-        fault = self._fault(partition, item)
+        fault = self._fault(partition, item, request)
         if isinstance(fault, Failure):
             return self._failed(partition, item, fault)
         log = partition.log
+        preferred = self._preferred(partition, item, request.rack) if request.rack else None
         records: Buffer = b""
         aborted: tuple[tuple[int, int], ...] = ()
         upper = self.upper_bound(partition, request)
-        if fault is None and upper > item.fetch_offset and (room > 0 or first):
+        reads = fault is None and preferred is None
+        if reads and upper > item.fetch_offset and (room > 0 or first):
             try:
                 found = log.read(
                     item.fetch_offset,
@@ -286,6 +295,8 @@ class Fetches:
                 self._storage_failed(partition, error)
                 return self._failed(partition, item, Failure(error.code, str(error)))
             except DamagedBatch as error:
+                if partition.leading is None:  # a follower: its leader may have the batch
+                    return self._failed(partition, item, Failure(error.code, str(error)))
                 failure = self._damaged(partition, error)
                 lost_to = error.next_offset if failure.code == error.code else -1
                 return self._failed(partition, item, failure, lost_to)
@@ -304,14 +315,55 @@ class Fetches:
             records,
             aborted,
             fault,
+            preferred_replica=BrokerId(-1) if preferred is None else preferred,
         )
 
-    def _fault(self, partition: Partition, item: PartitionFetch) -> Failure | EpochEnd | None:
+    def _fault(
+        self, partition: Partition, item: PartitionFetch, request: Fetch
+    ) -> Failure | EpochEnd | None:
         if partition.leading is None or partition.leader_epoch != item.current_leader_epoch:
-            failure = partition.leader_fault(item.current_leader_epoch)
+            failure = self.role_fault(partition, item, request)
             if failure is not None:
                 return failure
+            if partition.leading is None:
+                return partition.follower_position_fault(item.fetch_offset)
         return partition.position_fault(item.fetch_offset, item.last_fetched_epoch)
+
+    def role_fault(
+        self, partition: Partition, item: PartitionFetch, request: Fetch
+    ) -> Failure | None:
+        """Why the replica is not to be read here in this epoch; None for a leader, and for a
+        follower that is read by a consumer with a rack.
+        """
+        if request.rack and self._room.settings.rack_aware_reads:
+            return partition.follower_fault(item.current_leader_epoch)
+        return partition.leader_fault(item.current_leader_epoch)
+
+    def _preferred(self, partition: Partition, item: PartitionFetch, rack: str) -> BrokerId | None:
+        """A follower in the consumer's rack that has what it asks for; None: the leader is to be
+        read. As Kafka's RackAwareReplicaSelector: in sync, and of several the one that has most.
+        """
+        leading, hosted = partition.leading, self._hosted
+        if leading is None or not self._room.settings.rack_aware_reads:
+            return None
+        brokers = hosted.image.brokers
+        own = brokers.get(hosted.me)
+        if own is not None and own.rack == rack:
+            return None
+        best: BrokerId | None = None
+        best_end = item.fetch_offset - 1
+        for broker in sorted(leading.isr):
+            progress, registration = leading.followers.get(broker), brokers.get(broker)
+            if (
+                progress is not None
+                and registration is not None
+                and registration.rack == rack
+                and broker in hosted.eligible
+                and 0 <= progress.log_start_offset <= item.fetch_offset
+                and progress.end_offset > best_end
+            ):
+                best, best_end = broker, progress.end_offset
+        return best
 
     def _failed(
         self,

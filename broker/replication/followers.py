@@ -254,8 +254,11 @@ class Followers:
 
     def _do(self, wall_ms: int, partition: Partition, action: FollowerAction) -> str | None:
         """The error of carrying it out, None when there was none."""
+        committed = partition.high_watermark
         try:
             partition.follow(wall_ms, action)
+            if partition.high_watermark > committed and len(self._room.fetches):
+                self._room.fetches.check(partition)  # consumers that read this follower
         except (OSError, KafkaStorageError) as error:
             self._storage_failed(partition, error)
             return str(error)

@@ -76,6 +76,8 @@ class HostedPartitions:
         name, number = topic_partition
         topic = self.image.topics_by_name.get(name)
         if topic is None:
+            if topic_id is not None and not name:
+                return Missing(Failure(UnknownTopicId.code, f"no topic has the id {topic_id[:64]}"))
             if topic_id is not None:
                 return Missing(
                     Failure(UnknownTopicId.code, f"topic {name} with id {topic_id} does not exist")

@@ -160,6 +160,8 @@ class Fetch(NamedTuple):
     partitions: tuple[PartitionFetch, ...]
     read_committed: bool = False
     standing: Standing | None = None
+    # where the consumer stands, which then may read followers; empty: it reads leaders only
+    rack: str = ""
 
 
 class EpochEnd(NamedTuple):
@@ -188,6 +190,8 @@ class PartitionData(NamedTuple):
     current_leader: BrokerId = BrokerId(-1)
     current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
     damaged_end: Offset = Offset(-1)  # where a reader may go on behind what has rotted
+    # a follower in the consumer's rack, to be read instead of this leader (KIP-392)
+    preferred_replica: BrokerId = BrokerId(-1)
 
 
 # ---- fetch of followers (Kafka's Fetch and OffsetForLeaderEpoch) ---------------------------------

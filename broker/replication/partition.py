@@ -304,6 +304,14 @@ class Partition:
             )
         return fault
 
+    def follower_fault(self, current_leader_epoch: LeaderEpoch) -> Failure | None:
+        """Why a consumer cannot read this follower (KIP-392). It must know the leader's epoch: it
+        is the leader of that epoch who has sent it here.
+        """
+        if self.following is None or current_leader_epoch < 0:
+            return self.leader_fault(current_leader_epoch)
+        return self.epoch_fault(current_leader_epoch)
+
     def epoch_fault(self, current_leader_epoch: LeaderEpoch) -> Failure | None:
         """FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH, if the request is from another epoch."""
         if current_leader_epoch == self.leader_epoch or current_leader_epoch < 0:
@@ -355,6 +363,15 @@ class Partition:
             if end.epoch < last_fetched_epoch or end.end_offset < fetch_offset:
                 return EpochEnd(end.epoch, end.end_offset)
         return self.out_of_range(fetch_offset) if fetch_offset > end_offset else None
+
+    def follower_position_fault(self, fetch_offset: Offset) -> Failure | None:
+        """The same for a reader of this follower. What is beyond its high watermark may yet be
+        truncated here, so only the leader can tell that logs diverge.
+        """
+        bounds = self.log.bounds
+        if bounds.start <= fetch_offset <= bounds.end:
+            return None
+        return self.out_of_range(fetch_offset)
 
     # ---- marks -----------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from pylog_broker.config import BrokerConfig
+from pylog_broker.config import RACK_AWARE_SELECTORS, BrokerConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,8 @@ class ReplicationSettings:
     # fetch.max.bytes of the broker: no answer is larger, whatever the client asks for (one whole
     # batch is always returned)
     fetch_max_bytes: int = 55 << 20
+    # replica.selector.class: consumers that name a rack are sent to a follower that stands there
+    rack_aware_reads: bool = False
     # longer waits are cut to this
     request_wait_max_ms: int = 300_000
     # a request naming more partitions is refused (bad input 33); a follower spreads them over
@@ -53,4 +55,5 @@ class ReplicationSettings:
             replica_fetch_backoff_ms=min(cls().replica_fetch_backoff_ms, backoff_max_ms),
             replica_fetch_backoff_max_ms=backoff_max_ms,
             fetch_max_bytes=config.fetch_max_bytes,
+            rack_aware_reads=config.replica_selector_class in RACK_AWARE_SELECTORS,
         )

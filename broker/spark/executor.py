@@ -25,6 +25,8 @@ DATA_DIR_VARIABLE: Final = "PYLOG_DATA_DIR"
 """In an executor's environment: its data root, instead of `spark.pylog.data.dir`."""
 ADVERTISED_HOST_VARIABLE: Final = "PYLOG_ADVERTISED_HOST"
 """In an executor's environment: what others call its host, where it cannot know by itself."""
+RACK_VARIABLE: Final = "PYLOG_BROKER_RACK"
+"""In an executor's environment: where its broker stands, instead of `broker.rack` for all."""
 
 BACKOFF_FIRST_MS: Final = 500
 BACKOFF_MAX_MS: Final = 15_000
@@ -90,6 +92,12 @@ def data_root(settings: TaskSettings, slot: int) -> Path:
     return root
 
 
+def config_here(settings: TaskSettings) -> dict[str, str]:
+    """The settings of this executor's broker."""
+    rack = os.environ.get(RACK_VARIABLE, "").strip()
+    return {**settings.config, "broker.rack": rack} if rack else settings.config
+
+
 def run_task(slot: int, _: Iterable[object], settings: TaskSettings) -> Iterator[str]:
     """The task's body: serve as a broker until told to stop; yields why it ended.
 
@@ -127,7 +135,7 @@ class _Task:
             stream_listen=settings.stream_listen,
             advertised_host=os.environ.get(ADVERTISED_HOST_VARIABLE) or settings.advertised_host,
             allow_plaintext=settings.allow_plaintext,
-            config=settings.config,
+            config=config_here(settings),
             slot=slot,
             incarnation_id=incarnation(settings.application_id, slot, attempt),
         )

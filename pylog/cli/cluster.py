@@ -20,6 +20,7 @@ from pylog.plain_text import escaped
 
 if TYPE_CHECKING:
     from pylog.client.admin.admin_types import LogDirDescription
+    from pylog.client.admin.broker_types import BrokerStatus
 
 
 @click.group()
@@ -160,6 +161,82 @@ def _print_replicas(found: dict[int, list[LogDirDescription]]) -> None:
             for tp, r in sorted(d.replicas.items())
         ),
     )  # fmt: skip
+
+
+@cluster.command(name="brokers")
+@click.argument("brokers", metavar="[BROKER]...", nargs=-1, type=int)
+@click.option("--replicas", is_flag=True, help="Each replica with its role, too.")
+@with_settings
+def brokers_(settings: Settings, brokers: tuple[int, ...], replicas: bool) -> None:
+    """Show how brokers (default: all live ones) are: their listeners, parts and replicas."""
+    found: dict[int, BrokerStatus] = {}
+
+    def tell() -> None:
+        if settings.as_json:
+            print_json([_status_as_json(status) for _, status in sorted(found.items())])
+            return
+        for broker in sorted(found):
+            _print_status(found[broker], replicas=replicas)
+
+    with settings.admin() as admin:
+        try:
+            with telling_outcomes(found.__setitem__):
+                found.update(admin.describe_brokers(brokers or None))
+        except click.exceptions.Exit:
+            tell()
+            raise
+    tell()
+
+
+def _status_as_json(status: BrokerStatus) -> dict[str, object]:
+    values = dataclasses.asdict(dataclasses.replace(status, replicas={}))
+    values["replicas"] = [
+        {"topic": tp.topic, "partition": tp.partition, **dataclasses.asdict(replica)}
+        for tp, replica in sorted(status.replicas.items())
+    ]
+    return values
+
+
+def _print_status(status: BrokerStatus, *, replicas: bool) -> None:
+    text = f"broker {status.id}, pylog {escaped(status.version)}"
+    if status.rack is not None:
+        text += f", rack {escaped(status.rack)}"
+    if status.registered_ms is None:
+        text += ", not registered"
+    else:
+        since = datetime.fromtimestamp(status.registered_ms / 1000, UTC)
+        text += f", epoch {status.epoch}, registered {since:%Y-%m-%d %H:%M:%S} UTC"
+    click.echo(text)
+    print_table(
+        ("listener", "address", "protocol", "for", "state", "connections"),
+        (
+            (
+                each.name, f"{each.host}:{each.port}", each.protocol, each.purpose,
+                "open" if each.is_open else "closed", each.connections,
+            )
+            for each in status.listeners
+        ),
+    )  # fmt: skip
+    click.echo()
+    print_table(
+        ("part", "state", "detail"), ((part.name, part.state, part.detail) for part in status.parts)
+    )
+    click.echo()
+    if not replicas:
+        return
+    print_table(
+        ("topic", "partition", "role", "leader", "epoch", "in sync", "first", "committed", "end",
+         "fault"),
+        (
+            (
+                tp.topic, tp.partition, r.role, "none" if r.leader is None else r.leader,
+                r.leader_epoch, ",".join(map(str, r.isr)), r.log_start_offset, r.high_watermark,
+                r.log_end_offset, r.fault,
+            )
+            for tp, r in sorted(status.replicas.items())
+        ),
+    )  # fmt: skip
+    click.echo()
 
 
 @cluster.command()

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pylog import errors
+from pylog.cli.background_cluster import start_in_background
 from pylog.cli.context import Settings, key_values, print_json, with_settings
 from pylog.cli.restarts import STARTS_MAX, GiveUp, Restarts, StartAgain, TellEnded
 from pylog.clock import SYSTEM_CLOCK
+from pylog.properties import read_properties
 
 if TYPE_CHECKING:
     from pylog.local import EndedProcess, LocalCluster
@@ -34,14 +36,30 @@ LOOK_S: Final = 0.2
     type=click.Path(file_okay=False, path_type=Path),
     help="Where the data stays. Default: a temporary folder, removed at the end.",
 )
+@click.option(
+    "--rack", "racks", multiple=True, help="Of broker 1; once more: of broker 2, and so on."
+)
 @click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="For all brokers.")
+@click.option(
+    "--config-file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Settings of all brokers as a properties file; --config wins.",
+)
+@click.option(
+    "--daemon",
+    is_flag=True,
+    help="Return when the cluster is ready, and leave it running; needs --data-dir.",
+)
 @with_settings
 def local(
     settings: Settings,
     brokers: int,
     listen: str | None,
     data_dir: Path | None,
+    racks: tuple[str, ...],
     configs: tuple[str, ...],
+    config_file: str | None,
+    daemon: bool,
 ) -> int:
     """Run a cluster of broker processes here; stops in order on Ctrl-C or SIGTERM.
 
@@ -52,14 +70,20 @@ def local(
     \b
     pylog local --brokers 3 --listen 127.0.0.1:9092
     pylog local --data-dir ./data --config min.insync.replicas=2 --config log.retention.ms=60000
+    pylog local --data-dir ./data --config-file server.properties --daemon
     """
+    config = read_properties(config_file) if config_file is not None else {}
+    config |= key_values(configs, "--config")
+    if daemon:
+        if data_dir is None:
+            raise click.UsageError("--daemon needs --data-dir: nobody would remove the folder")
+        return start_in_background(settings, brokers, listen, data_dir.absolute(), racks, config)
     from pylog.local import LocalCluster
 
-    config = key_values(configs, "--config")
     stop = _Stop()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop.on_signal)
-    with LocalCluster(brokers, data_dir=data_dir, config=config, listen=listen) as cluster:
+    with LocalCluster(brokers, data_dir, config, listen=listen, racks=racks) as cluster:
         if settings.as_json:
             print_json({"bootstrap_servers": cluster.bootstrap_servers, "brokers": brokers})
         else:

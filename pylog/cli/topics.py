@@ -234,40 +234,38 @@ def _print_topics(
     whole: Mapping[str, TopicDescription],
     configs: Mapping[str, Mapping[str, str | None]],
 ) -> None:
-    topics = list(topics)
-    print_table(
-        ("topic", "id", "partitions", "replication", "settings"),
-        (
-            (
-                topic.name,
-                topic.topic_id,
-                len(whole[topic.name].partitions),
-                max((len(p.replicas) for p in whole[topic.name].partitions), default=0),
-                ", ".join(f"{k}={v}" for k, v in configs[topic.name].items())
-                if topic.name in configs
-                else "(the controller does not answer)",
+    """The lines of Kafka's own tool, with its labels, which other tools look for."""
+    for topic in topics:
+        partitions = whole[topic.name].partitions
+        settings = (
+            ",".join(f"{name}={value}" for name, value in configs[topic.name].items())
+            if topic.name in configs
+            else "(the controller does not answer)"
+        )
+        _print_fields(
+            "",
+            ("Topic", topic.name),
+            ("TopicId", topic.topic_id),
+            ("PartitionCount", len(partitions)),
+            ("ReplicationFactor", max((len(p.replicas) for p in partitions), default=0)),
+            ("Configs", settings),
+        )
+        for p in topic.partitions:
+            _print_fields(
+                "\t",
+                ("Topic", topic.name),
+                ("Partition", p.partition),
+                ("Leader", "none" if p.leader is None else p.leader),
+                ("Replicas", _ids(p.replicas)),
+                ("Isr", _ids(p.isr)),
+                ("Elr", _ids(p.eligible_leader_replicas)),
+                ("Offline", _ids(p.offline_replicas)),
+                ("LeaderEpoch", p.leader_epoch),
             )
-            for topic in topics
-        ),
-    )
-    click.echo()
-    print_table(
-        ("topic", "partition", "leader", "epoch", "replicas", "in sync", "eligible", "offline"),
-        (
-            (
-                topic.name,
-                p.partition,
-                "none" if p.leader is None else p.leader,
-                p.leader_epoch,
-                _ids(p.replicas),
-                _ids(p.isr),
-                _ids(p.eligible_leader_replicas),
-                _ids(p.offline_replicas),
-            )
-            for topic in topics
-            for p in topic.partitions
-        ),
-    )
+
+
+def _print_fields(indent: str, *fields: tuple[str, object]) -> None:
+    click.echo(indent + "\t".join(f"{label}: {escaped(str(value))}" for label, value in fields))
 
 
 def _ids(brokers: tuple[int, ...]) -> str:

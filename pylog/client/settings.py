@@ -454,7 +454,8 @@ CONSUMER_SETTINGS: Final = ConfigTable(
             "client.rack",
             str,
             "",
-            "Where this client runs. Without effect: it reads from leaders only.",
+            "Where this client runs: with replica.selector.class on the brokers it reads followers "
+            "there (KIP-392). Empty: leaders only.",
         ),
         ConfigKey(
             "exclude.internal.topics",

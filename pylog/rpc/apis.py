@@ -20,6 +20,7 @@ from pylog.rpc.v1 import (
     admin_pb2,
     group_pb2,
     log_pb2,
+    records_service_pb2,
     share_pb2,
     streams_group_pb2,
     transaction_pb2,
@@ -49,7 +50,7 @@ class UnaryApi(NamedTuple, Generic[RequestT, ResponseT]):
         """Whether brokers answer it; else the controller's gateway alone, which has no framed
         port.
         """
-        return self.service != "Admin"
+        return self.service not in ("Admin", "Records")
 
 
 LIST_OFFSETS: Final = UnaryApi(
@@ -309,6 +310,22 @@ DESCRIBE_FEATURES: Final = UnaryApi(
     admin_pb2.DescribeFeaturesRequest,
     admin_pb2.DescribeFeaturesResponse,
 )
+# Apache Kafka's brokers tell this by JMX and logs alone.
+DESCRIBE_BROKER: Final = UnaryApi(
+    10_002,
+    "BrokerAdmin",
+    "DescribeBroker",
+    admin_pb2.DescribeBrokerRequest,
+    admin_pb2.DescribeBrokerResponse,
+)
+# Records as they are, without batches.
+SEND: Final = UnaryApi(
+    10_003,
+    "Records",
+    "Send",
+    records_service_pb2.SendRequest,
+    records_service_pb2.SendResponse,
+)
 
 UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     LIST_OFFSETS,
@@ -358,4 +375,6 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     STREAMS_GROUP_DESCRIBE,
     DESCRIBE_CONFIGS_OF_BROKER,
     DESCRIBE_FEATURES,
+    DESCRIBE_BROKER,
+    SEND,
 )

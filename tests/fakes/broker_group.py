@@ -122,9 +122,13 @@ class BrokerGroup:
         settings: ReplicationSettings | None = None,
         manager_type: type[ReplicaManager] = ReplicaManager,
         log_dirs: Sequence[str] = (),
+        racks: Sequence[str] = (),
     ) -> None:
-        """`log_dirs`: the setting; broker n's directories have the ids dir-n-1, dir-n-2, ..."""
+        """`log_dirs`: the setting; broker n's directories have the ids dir-n-1, dir-n-2, ...
+        `racks`: of brokers 1, 2, ...
+        """
         self.root = root
+        self.racks = racks
         self.log_dirs = log_dirs
         self.now_ms = 1_000
         self.settings = settings or ReplicationSettings()
@@ -188,7 +192,7 @@ class BrokerGroup:
                 epoch,
                 f"i{epoch}",
                 "h",
-                None,
+                self.racks[broker - 1] if self.racks else None,
                 usual_listeners(here, here),
                 "d",
                 "boot",

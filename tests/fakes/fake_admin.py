@@ -166,6 +166,30 @@ class FakeAdmin(admin_pb2_grpc.AdminServicer, admin_pb2_grpc.BrokerAdminServicer
         directory = admin_pb2.LogDir(path=f"/data/broker-{self._broker}")
         return admin_pb2.DescribeLogDirsResponse(directories=[directory])
 
+    def DescribeBroker(
+        self, _request: admin_pb2.DescribeBrokerRequest, _context: Any
+    ) -> admin_pb2.DescribeBrokerResponse:
+        """A broker of the rack "r", which has registered when it is the first."""
+        registered = self._broker == 1
+        told = admin_pb2.DescribeBrokerResponse(
+            broker_id=self._broker,
+            broker_epoch=5 if registered else -1,
+            registered_ms=1_000 if registered else 0,
+            rack="r",
+            version="1",
+        )
+        told.listeners.add(
+            name="CLIENTS",
+            endpoint=common_pb2.Endpoint(host="h", port=9),
+            protocol="grpc",
+            purpose="clients",
+            open=True,
+            connections=-1,
+        )
+        told.parts.add(name="logs", state="running", detail="1 log directories work")
+        told.replicas.add(topic="t", topic_id="T", role="leaderless", leader=-1, isr=[1, 2])
+        return told
+
     def DescribeCluster(
         self, _request: admin_pb2.DescribeClusterRequest, _context: Any
     ) -> admin_pb2.DescribeClusterResponse:

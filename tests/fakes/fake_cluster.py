@@ -9,7 +9,7 @@ replication, no disk, no security.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent import futures
 from functools import partial
@@ -77,6 +77,7 @@ class FakeCluster:
         self.produce_requests: list[log_pb2.ProduceRequest] = []
         self.fetch_requests: list[log_pb2.FetchRequest] = []
         self.metadata_requests = 0
+        self.metadata_by_broker: Counter[int] = Counter()
         self.producer_ids = 100
         self.hidden_topics: set[str] = set()
         self.late_topics: set[str] = set()
@@ -260,6 +261,7 @@ class _Service(log_pb2_grpc.LogServicer):
         cluster = self._cluster
         with cluster.changed:
             cluster.metadata_requests += 1
+            cluster.metadata_by_broker[self._broker] += 1
             cluster.changed.notify_all()
             live = cluster.live()
             response = log_pb2.MetadataResponse(

@@ -132,6 +132,7 @@ class World:
             cast(ReplicaManager, self.manager), self._perform, SYSTEM_CLOCK,
             checks=BatchChecks(self.pool, 1 << 20, lambda _: None),
             memory=RequestMemory(1 << 20), answers=AnswerMemory(1 << 20), counters=self.counters,
+            topic_name=lambda _: None,
         )  # fmt: skip
         self.apis = UnaryApis(Calls(self.counters), bound)
         self.server = StreamServer(

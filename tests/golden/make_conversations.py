@@ -98,6 +98,7 @@ class Broker:
         data = DataApi.over(
             manager, self._perform, clock, checks=checks,
             memory=RequestMemory(1 << 20), answers=AnswerMemory(1 << 20), counters=counters,
+            topic_name=self._image.topic_name,
         )  # fmt: skip
         api = Api(
             data,

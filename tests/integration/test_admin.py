@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -31,7 +32,7 @@ def cluster() -> Iterator[LocalCluster]:
         "log.initial.task.delay.ms": "0",
         "log.retention.check.interval.ms": "200",
     }
-    with LocalCluster(3, config=config) as running:
+    with LocalCluster(3, config=config, racks=("a", "b", "c")) as running:
         yield running
 
 
@@ -52,6 +53,46 @@ def segments(cluster: LocalCluster, topic: str) -> list[int]:
     folders = sorted(cluster.data_dir.glob(f"broker-*/{topic}-0"))
     assert folders
     return [len(list(folder.glob("*.log"))) for folder in folders]
+
+
+def test_brokers_tell_how_they_are(admin: AdminClient) -> None:
+    admin.create_topics(NewTopic("roles", 1, 3))
+    leader = admin.describe_topics("roles")["roles"].partitions[0].leader
+    found = admin.describe_brokers()
+    assert sorted(found) == [1, 2, 3]
+    roles = {broker: status.replicas[Tp("roles", 0)].role for broker, status in found.items()}
+    assert roles == {broker: "leader" if broker == leader else "follower" for broker in found}
+    registered = {broker.id: broker for broker in admin.describe_cluster().brokers}
+    assert {id: broker.rack for id, broker in registered.items()} == {1: "a", 2: "b", 3: "c"}
+    assert {id: status.rack for id, status in found.items()} == {1: "a", 2: "b", 3: "c"}
+    for broker, status in found.items():
+        assert status.registered_ms is not None
+        assert abs(time.time_ns() // 1_000_000 - status.registered_ms) < 600_000
+        assert status.epoch == registered[broker].epoch
+        assert [each.name for each in status.listeners] == ["CLIENTS", "STREAMS", "REPLICATION"]
+        assert all(each.is_open for each in status.listeners)
+        assert status.listeners[0].port == registered[broker].port
+        assert {part.name: part.state for part in status.parts} == dict.fromkeys(
+            (
+                "lifecycle", "metadata", "logs", "log cleaner", "replica manager",
+                "request handlers", "group coordinator", "transaction coordinator",
+                "share coordinator",
+            ),
+            "running",
+        )  # fmt: skip
+
+
+def test_topics_are_deleted_by_id(admin: AdminClient) -> None:
+    old = admin.create_topics(NewTopic("anew", 1, 1))["anew"]
+    assert admin.delete_topics_by_id(old) == {old: "anew"}
+    new = admin.create_topics(NewTopic("anew", 1, 1))["anew"]
+    with pytest.raises(errors.PartialFailure) as caught:
+        admin.delete_topics_by_id([old, new])
+    assert caught.value.results == {new: "anew"}
+    assert [*map(type, caught.value.errors.values())] == [errors.UnknownTopicId]
+    assert "anew" not in admin.list_topics()
+    with pytest.raises(errors.InvalidRequest, match="no topic's id"):
+        admin.delete_topics_by_id([7])  # type: ignore[list-item]
 
 
 def test_the_largest_batch_follows_topic_broker_and_cluster(

@@ -88,6 +88,8 @@ METHODS = {
     "Log": ["Metadata", "Produce", "Fetch", "ListOffsets", "DeleteRecords", "InitProducerId",
             "OffsetForLeaderEpoch"],
     "Admin": ["CreateTopics", "DeleteTopics", "DescribeCluster"],
+    "BrokerAdmin": ["DescribeLogDirs", "DescribeBroker"],
+    "Records": ["Send"],
     "Cluster": ["ClaimBroker", "RegisterBroker", "Heartbeat", "WatchMetadata", "AlterPartition",
                 "AllocateProducerIds", "EnsureInternalTopic", "ControlledShutdown"],
 }  # fmt: skip

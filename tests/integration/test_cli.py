@@ -16,6 +16,7 @@ import pytest
 from pylog import LocalCluster
 from pylog.cli import local as cli_local
 from pylog.cli import restarts
+from tests.fakes.waiting import eventually
 from tests.verify.spark_cluster import default_sigint
 
 PYLOG = (sys.executable, "-m", "pylog.cli.main")
@@ -75,6 +76,36 @@ def test_a_session_from_an_empty_folder_to_consumed_records(tmp_path: Path) -> N
         assert local.wait(30) == 0
         assert local.stdout is not None
         local.stdout.close()
+
+
+def test_a_cluster_runs_in_the_background_with_a_properties_file(tmp_path: Path) -> None:
+    settings = tmp_path / "server.properties"
+    settings.write_text("# of all brokers\nnum.partitions=3\nmessage.max.bytes : 5000\n")
+    start = (
+        "local", "--daemon", "--config-file", str(settings), "--config", "message.max.bytes=6000",
+        "--data-dir", str(tmp_path / "data"),
+    )  # fmt: skip
+    done = run(*start, "--json")
+    assert (done.returncode, done.stderr) == (0, b"")
+    ready = json.loads(done.stdout)
+    try:
+        at = ("-b", ready["bootstrap_servers"])
+        assert run(*at, "topics", "create", "t").returncode == 0
+        (topic,) = json.loads(run(*at, "topics", "describe", "t", "--json").stdout)
+        assert len(topic["partitions"]) == 3
+        shown = json.loads(run(*at, "configs", "describe", "broker", "1", "--json").stdout)
+        assert "6000" in json.dumps(shown)
+        again = run(*start)
+        assert again.returncode != 0
+        assert again.stderr
+    finally:
+        os.kill(ready["pid"], signal.SIGTERM)
+        eventually(30, lambda: not Path(f"/proc/{ready['pid']}").exists(), "it stops")
+    assert Path(ready["log"]) == tmp_path / "data" / "logs" / "local.log"
+    done = run("local", "--daemon")
+    assert (done.returncode, b"--daemon needs --data-dir" in done.stderr) == (2, True)
+    done = run("local", "--config-file", str(tmp_path / "none"))
+    assert done.returncode == 2
 
 
 def children(parent: int, module: str) -> list[int]:

@@ -60,13 +60,13 @@ def test_a_topic_from_its_creation_to_its_end(run: Run) -> None:
     assert run("topics", "create", "u", "--dry-run") == (0, "valid u\n", "")
     status, out, _ = run("topics", "describe", "t")
     assert status == 0
-    assert without_rules(without_ids(out)) == (
-        "topic   id                       partitions   replication   settings\n"
-        "t       AAAAAAAAAAAAAAAAAAAAAA   2            2             segment.bytes=4096\n"
-        "\n"
-        "topic   partition   leader   epoch   replicas   in sync   eligible   offline\n"
-        "t       0           1        0       1,2        1,2\n"
-        "t       1           2        0       2,3        2,3\n"
+    assert without_ids(out) == (
+        "Topic: t\tTopicId: AAAAAAAAAAAAAAAAAAAAAA\tPartitionCount: 2\tReplicationFactor: 2"
+        "\tConfigs: segment.bytes=4096\n"
+        "\tTopic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\tElr: \tOffline: "
+        "\tLeaderEpoch: 0\n"
+        "\tTopic: t\tPartition: 1\tLeader: 2\tReplicas: 2,3\tIsr: 2,3\tElr: \tOffline: "
+        "\tLeaderEpoch: 0\n"
     )
     assert run("topics", "alter", "t", "--partitions", "3", "--replicas", "3,1",
                "--config", "retention.ms=5000")[:2] == (0, "altered t\n")  # fmt: skip

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, TopicPartition, errors
+from pylog.rpc.v1 import records_service_pb2, records_service_pb2_grpc
 from tests.fakes import one_way_out
 
 pytestmark = pytest.mark.integration
@@ -196,3 +198,38 @@ def test_a_bootstrap_without_the_gateway_says_so(cluster: LocalCluster) -> None:
         pytest.raises(errors.BootstrapFailed, match=f"{broker}: it is a broker and not the gate"),
     ):
         admin.describe_cluster(timeout=0.5)
+
+
+def test_records_without_batches_go_where_a_producer_sends_them(
+    cluster: LocalCluster, how: dict[str, Any]
+) -> None:
+    with AdminClient(**how) as admin:
+        admin.create_topics(NewTopic("thin", 5, 3))
+    keys = [b"key-%d" % number for number in range(20)]
+    request = records_service_pb2.SendRequest(topic="thin")
+    for key in keys:
+        request.records.add(key=key, value=b"thin").headers.add(name="h", value=b"1")
+    request.records.add(value=b"later", timestamp_ms=7, partition=4)
+    with grpc.insecure_channel(how["bootstrap_servers"]) as channel:
+        stub = records_service_pb2_grpc.RecordsStub(channel)  # type: ignore[no-untyped-call]
+        answer = stub.Send(request, timeout=30)
+        assert [record.error.code for record in answer.records] == [0] * 21
+        with Producer(**how) as producer:
+            chosen = [producer.send("thin", b"full", key).result(30).partition for key in keys]
+        assert [record.partition for record in answer.records] == [*chosen, 4]
+        missing = records_service_pb2.SendRequest(topic="nowhere", records=request.records[:1])
+        with pytest.raises(grpc.RpcError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            stub.Send(missing, timeout=30)
+    where = {
+        (record.partition, record.offset): (key, b"thin")
+        for key, record in zip([*keys, None], answer.records, strict=True)
+    }
+    last = answer.records[-1]
+    where[last.partition, last.offset] = (None, b"later")
+    with Consumer(**how, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("thin", number) for number in range(5)])
+        found: dict[tuple[int, int], tuple[Any, Any]] = {}
+        while len(found) < 41:
+            for record in consumer.poll(10):
+                found[record.partition, record.offset] = record.key, record.value
+    assert where.items() <= found.items()

@@ -105,6 +105,40 @@ def test_faults_of_one_partition_stand_beside_the_success_of_another(raw: RawCli
     assert raw.fetch(broker, "mixed", offset=77).error.code == errors.OffsetOutOfRange.code
 
 
+def test_a_topic_id_alone_is_enough_to_produce_and_to_fetch(raw: RawClient) -> None:
+    raw.create_topic("by-id")
+    broker = raw.leader("by-id")
+    known = raw.metadata("by-id").topics[0].topic_id
+    unknown = "A" * 22
+
+    def batch(topic_id: str, value: bytes) -> log_pb2.PartitionBatch:
+        return log_pb2.PartitionBatch(topic_id=topic_id, batch=encode_batch([value]))
+
+    request = log_pb2.ProduceRequest(
+        correlation=1, acks=-1, timeout_ms=1000,
+        batches=[batch(known, b"here"), batch(unknown, b"nowhere")],
+    )  # fmt: skip
+    acks = raw.log(broker).Produce(request, timeout=10).acks
+    assert [(ack.error.code, ack.topic) for ack in acks] == [
+        (0, "by-id"),
+        (errors.UnknownTopicId.code, ""),
+    ]
+    wanted = [
+        log_pb2.PartitionFetch(
+            topic_id=each, max_bytes=1000, current_leader_epoch=-1, last_fetched_epoch=-1
+        )
+        for each in (unknown, known)
+    ]
+    fetch = log_pb2.FetchRequest(correlation=2, max_bytes=1000, partitions=wanted)
+    nowhere, found = raw.log(broker).Fetch(fetch, timeout=10).partitions
+    assert nowhere.error.code == errors.UnknownTopicId.code
+    assert (found.topic, values(found)) == ("by-id", [b"here"])
+    both = [batch(known, b"one"), log_pb2.PartitionBatch(topic="by-id", batch=encode_batch([b"2"]))]
+    request = log_pb2.ProduceRequest(correlation=3, acks=-1, timeout_ms=1000, batches=both)
+    acks = raw.log(broker).Produce(request, timeout=10).acks
+    assert [ack.error.code for ack in acks] == [errors.InvalidRequest.code] * 2
+
+
 def test_garbage_is_an_invalid_argument(raw: RawClient, cluster: LocalCluster) -> None:
     with grpc.insecure_channel(raw.servers[1]) as channel:
         call = channel.unary_unary("/pylog.v1.Log/Produce")

@@ -23,7 +23,13 @@ from pylog.client.admin.admin_types import (
     PartitionLag,
     SharePartitionOffset,
 )
-from pylog.client.admin.broker_admin import configs_of_any_broker, log_dirs
+from pylog.client.admin.broker_admin import (
+    AskBrokers,
+    configs_of_any_broker,
+    log_dirs,
+    statuses,
+)
+from pylog.client.admin.broker_types import BrokerStatus
 from pylog.client.admin.transaction_use import TransactionUse
 from pylog.client.arguments import addresses, mapping, several, whole_or_none
 from pylog.client.background import close_at_exit, shared_loop
@@ -145,6 +151,26 @@ class AdminClient(TransactionUse, Closing, Shown):
             return [(t.name, admin_wire.fault_of_topic(t), t.topic_id) for t in response.topics]
 
         return self._each([(name, name) for name in names], attempt, timeout, "delete topics")
+
+    def delete_topics_by_id(
+        self, topic_ids: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, str]:
+        """The deleted topics' names by their ids: never a topic that was made anew under the name.
+
+        Raises UnknownTopicId for what does not exist (any more).
+        """
+        wanted = admin_wire.topic_ids(topic_ids)
+
+        async def attempt(ids: list[str], left_s: float) -> Answers[str, str]:
+            request = admin_pb2.DeleteTopicsRequest(topic_ids=ids, timeout_ms=int(left_s * 1000))
+            server = await self._gateway()
+            response = await server.call(apis.DELETE_TOPICS, request, left_s)
+            for topic in response.topics:
+                self._cluster.metadata.forget_topic(topic.name)
+                self._cluster.topics.pop(topic.name, None)
+            return [(t.topic_id, error_of(t.error), t.name) for t in response.topics]
+
+        return self._each([(each, each) for each in wanted], attempt, timeout, "delete topics")
 
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
         """All topics' names, sorted; internal ones only when asked for."""
@@ -616,12 +642,25 @@ class AdminClient(TransactionUse, Closing, Shown):
         """The directories of each broker (None: of all live ones), with the size of each replica;
         asked of the brokers themselves.
         """
+        return self._of_brokers(log_dirs, brokers, timeout)
+
+    def describe_brokers(
+        self, brokers: Iterable[int] | None = None, *, timeout: float | None = None
+    ) -> dict[int, BrokerStatus]:
+        """How each broker (None: each live one) is: its listeners, its parts and their states, and
+        its replicas with their roles; asked of the brokers themselves.
+        """
+        return self._of_brokers(statuses, brokers, timeout)
+
+    def _of_brokers(
+        self, ask: AskBrokers[V], brokers: Iterable[int] | None, timeout: float | None
+    ) -> dict[int, V]:
         timeout_ms = self._milliseconds(timeout)
         live = {
             b.id: b for b in self._snapshot((), all_topics=False, timeout_ms=timeout_ms).brokers
         }
         wanted = sorted(live) if brokers is None else admin_wire.broker_ids(brokers, "brokers")
-        results, faults = self._run(log_dirs(self._cluster, live, wanted, timeout_ms / 1000))
+        results, faults = self._run(ask(self._cluster, live, wanted, timeout_ms / 1000))
         raise_faults(results, faults)
         return {broker: results[broker] for broker in wanted}
 

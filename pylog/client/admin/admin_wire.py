@@ -16,6 +16,12 @@ from pylog.client.admin.admin_types import (
     LogDirReplica,
     config_resource,
 )
+from pylog.client.admin.broker_types import (
+    BrokerListener,
+    BrokerPart,
+    BrokerStatus,
+    HostedReplica,
+)
 from pylog.client.arguments import mapping, several, shown, whole, whole_or_none
 from pylog.client.cluster.metadata import BrokerInfo, ClusterSnapshot, TopicInfo
 from pylog.client.cluster.wire import error_of
@@ -118,6 +124,16 @@ def fault_of_topic(
     return error_of(told.error, f"topic {told.name}")
 
 
+def topic_ids(given: Any) -> list[str]:
+    """Ids of topics, as `create_topics` gives them; InvalidRequest for anything else."""
+    wanted = "a topic's id, or a list of such"
+    ids = [given] if isinstance(given, str) else several(given, "topic_ids", wanted)
+    for each in ids:
+        if not isinstance(each, str):
+            raise errors.InvalidRequest(f"topic_ids: {shown(each)} is no topic's id")
+    return ids
+
+
 def entries_of(described: admin_pb2.DescribedConfig) -> dict[str, ConfigEntry]:
     """A resource's described settings by name."""
     return {entry.name: entry for entry in map(entry_of, described.entries)}
@@ -213,6 +229,46 @@ def directory_of(directory: admin_pb2.LogDir) -> LogDirDescription:
         },
         error_of(directory.error),
         directory.directory_id,
+    )
+
+
+def status_of(told: admin_pb2.DescribeBrokerResponse) -> BrokerStatus:
+    """A broker as it sees itself."""
+    registered = told.broker_epoch >= 0
+    return BrokerStatus(
+        told.broker_id,
+        told.broker_epoch if registered else None,
+        told.registered_ms if registered else None,
+        told.rack or None,
+        told.version,
+        tuple(
+            BrokerListener(
+                each.name,
+                each.endpoint.host,
+                each.endpoint.port,
+                each.protocol,
+                each.purpose,
+                each.open,
+                each.connections if each.connections >= 0 else None,
+            )
+            for each in told.listeners
+        ),
+        tuple(BrokerPart(part.name, part.state, part.detail) for part in told.parts),
+        {
+            TopicPartition(r.topic, r.partition): HostedReplica(
+                r.topic_id,
+                r.role,
+                r.leader if r.leader >= 0 else None,
+                r.leader_epoch,
+                tuple(r.isr),
+                r.log_start_offset,
+                r.high_watermark,
+                r.log_end_offset,
+                r.directory_id,
+                r.fault,
+            )
+            for r in told.replicas
+        },
     )
 
 

@@ -38,6 +38,7 @@ class AsyncAdminClient(AsyncClosing):
 
     create_topics = _awaited(AdminClient.create_topics)
     delete_topics = _awaited(AdminClient.delete_topics)
+    delete_topics_by_id = _awaited(AdminClient.delete_topics_by_id)
     list_topics = _awaited(AdminClient.list_topics)
     describe_topics = _awaited(AdminClient.describe_topics)
     create_partitions = _awaited(AdminClient.create_partitions)
@@ -59,6 +60,7 @@ class AsyncAdminClient(AsyncClosing):
     describe_cluster = _awaited(AdminClient.describe_cluster)
     describe_features = _awaited(AdminClient.describe_features)
     update_features = _awaited(AdminClient.update_features)
+    describe_brokers = _awaited(AdminClient.describe_brokers)
     describe_log_dirs = _awaited(AdminClient.describe_log_dirs)
     elect_leaders = _awaited(AdminClient.elect_leaders)
     unregister_broker = _awaited(AdminClient.unregister_broker)

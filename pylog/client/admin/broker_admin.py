@@ -1,4 +1,4 @@
-"""What administrators ask of brokers themselves: their directories, and settings while the
+"""Administrators' calls to brokers themselves: what only they can tell, and settings while the
 controller is away. On the loop.
 """
 
@@ -6,30 +6,79 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
 
 from pylog import errors
 from pylog.client.admin import admin_wire
 from pylog.client.admin.admin_types import LogDirDescription
+from pylog.client.admin.broker_types import BrokerStatus
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.metadata import BrokerInfo
 from pylog.rpc import apis
+from pylog.rpc.apis import UnaryApi
 from pylog.rpc.v1 import admin_pb2
+
+RequestT = TypeVar("RequestT", bound=Message)
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+T = TypeVar("T")
+
+Faults = dict[int, errors.PylogError]
+AskBrokers = Callable[
+    [Cluster, Mapping[int, BrokerInfo], Iterable[int], float],
+    Coroutine[Any, Any, tuple[dict[int, T], Faults]],
+]
+"""Asks each of the wanted brokers, of those that are live, within so many seconds."""
 
 
 async def log_dirs(
     cluster: Cluster, live: Mapping[int, BrokerInfo], wanted: Iterable[int], seconds: float
-) -> tuple[dict[int, list[LogDirDescription]], dict[int, errors.PylogError]]:
-    """The directories of each wanted broker, or why it could not be asked. One that was restarted a
-    moment ago is asked again, at its new address.
-    """
-    results: dict[int, list[LogDirDescription]] = {}
-    faults: dict[int, errors.PylogError] = {}
+) -> tuple[dict[int, list[LogDirDescription]], Faults]:
+    """The directories of each wanted broker, or why it could not be asked."""
+    request = admin_pb2.DescribeLogDirsRequest()
+    told, faults = await _ask_each(
+        cluster, live, wanted, seconds, apis.DESCRIBE_LOG_DIRS, request, "log directories of"
+    )
+    results = {
+        broker: list(map(admin_wire.directory_of, response.directories))
+        for broker, response in told.items()
+    }
+    return results, faults
 
-    def attempt_at(broker: int) -> Callable[[float], Awaitable[admin_pb2.DescribeLogDirsResponse]]:
+
+async def statuses(
+    cluster: Cluster, live: Mapping[int, BrokerInfo], wanted: Iterable[int], seconds: float
+) -> tuple[dict[int, BrokerStatus], Faults]:
+    """How each wanted broker is, or why it could not be asked."""
+    request = admin_pb2.DescribeBrokerRequest()
+    told, faults = await _ask_each(
+        cluster, live, wanted, seconds, apis.DESCRIBE_BROKER, request, "the status of"
+    )
+    return {broker: admin_wire.status_of(response) for broker, response in told.items()}, faults
+
+
+async def _ask_each(
+    cluster: Cluster,
+    live: Mapping[int, BrokerInfo],
+    wanted: Iterable[int],
+    seconds: float,
+    api: UnaryApi[RequestT, ResponseT],
+    request: RequestT,
+    subject: str,
+) -> tuple[dict[int, ResponseT], Faults]:
+    """Each broker's answer, or why there is none. A broker that was restarted a moment ago is asked
+    again, at its new address.
+    """
+    results: dict[int, ResponseT] = {}
+    faults: Faults = {}
+
+    def attempt_at(broker: int) -> Callable[[float], Awaitable[ResponseT]]:
         known = live
 
-        async def attempt(left_s: float) -> admin_pb2.DescribeLogDirsResponse:
+        async def attempt(left_s: float) -> ResponseT:
             nonlocal known
             if broker not in known:
                 await cluster.refresh()
@@ -37,8 +86,7 @@ async def log_dirs(
             if broker not in known:
                 raise errors.BrokerUnreachable(f"broker {broker} is not live any more")
             server, known = cluster.server_of(known[broker]), {}
-            request = admin_pb2.DescribeLogDirsRequest()
-            return await server.call(apis.DESCRIBE_LOG_DIRS, request, left_s)
+            return await server.call(api, request, left_s)
 
         return attempt
 
@@ -47,9 +95,8 @@ async def log_dirs(
             if broker not in live:
                 there = ", ".join(map(str, sorted(live))) or "none"
                 raise errors.BrokerNotAvailable(f"no broker {broker} is live; live are: {there}")
-            what = f"describing log directories of broker {broker}"
-            response = await cluster.retrying(attempt_at(broker), int(seconds * 1000), what)
-            results[broker] = list(map(admin_wire.directory_of, response.directories))
+            what = f"describing {subject} broker {broker}"
+            results[broker] = await cluster.retrying(attempt_at(broker), int(seconds * 1000), what)
         except errors.PylogError as error:
             faults[broker] = error
 

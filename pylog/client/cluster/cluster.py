@@ -389,7 +389,7 @@ class Cluster:
         brokers = self.metadata.brokers.values()
         self._ports.keep((b.stream, b.epoch) for b in brokers if b.stream is not None)
         live = self._live()
-        for key in [k for k, s in self._servers.items() if k not in live and not s.waiting]:
+        for key in [k for k, s in self._servers.items() if k not in live and not s.is_used]:
             self._let_go(self._servers.pop(key).close())
         if self._on_change is not None:
             try:
@@ -426,7 +426,7 @@ class Cluster:
         """The first answer of any server; BootstrapFailed when all refused, MessageTooLarge when
         one of them because of a size, which is the same for all.
         """
-        load = {address: server.waiting for (address, _), server in self._servers.items()}
+        load = {address: server.load for (address, _), server in self._servers.items()}
         shuffle: Callable[[list[Address]], None] = self.rng.shuffle
         known = ClusterMetadata() if self.settings.by_gateway else self.metadata
         addresses = addresses_to_ask(known, self.settings.bootstrap, load, shuffle)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import grpc.aio
 from google.protobuf.message import DecodeError
@@ -25,8 +25,16 @@ WHY_NOT_CONNECTED_S: Final = 0.2
 """A refusal is instant; whoever swallows packets must not hold up the error that names him."""
 
 
+class InFlight(Protocol):
+    """Something with requests on their way to a server."""
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are to be written, or not answered."""
+
+
 class Server:
-    """One address: its channel, and how many calls wait on it. With a `broker` the address is the
+    """One address: its channel, and its requests in flight. With a `broker` the address is the
     gateway's, and the channel ends at that broker. With `framed` calls go by that where they can.
     """
 
@@ -44,12 +52,31 @@ class Server:
             str(address), message_bytes_max=self.message_bytes_max, options=[*options, *way]
         )
         self.framed: FramedCalls | None = None
-        self.waiting = 0
+        self._calls = 0
+        self._streams: set[InFlight] = set()
         self._methods: dict[int, Any] = {}
 
     def __str__(self) -> str:
         where = str(self.address)
         return where if self.broker is None else f"broker {self.broker} through {where}"
+
+    @property
+    def load(self) -> int:
+        """Requests in flight: calls, and what is on streams."""
+        return self._calls + sum(stream.in_flight for stream in self._streams)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a call or a stream needs its channel."""
+        return bool(self._calls or self._streams)
+
+    def stream_opened(self, stream: InFlight) -> None:
+        """A stream goes to this server, over its channel or beside it."""
+        self._streams.add(stream)
+
+    def stream_ended(self, stream: InFlight) -> None:
+        """It does not any more."""
+        self._streams.discard(stream)
 
     def open_stream(self, method: str, parse: Callable[[bytes], Any]) -> Any:
         """A call of messages in pieces, both ways; `parse` makes answers of bytes."""
@@ -65,7 +92,7 @@ class Server:
         server will never take, the server's error; for a message that is larger than a side takes,
         MessageTooLarge.
         """
-        self.waiting += 1
+        self._calls += 1
         framed, began_s = self.framed if api.is_for_brokers else None, ticks()
         try:
             timeout_s = max(timeout_s, 0.001)
@@ -83,7 +110,7 @@ class Server:
             framed.answered_over_grpc()
             return response
         finally:
-            self.waiting -= 1
+            self._calls -= 1
 
     async def _call_over_grpc(
         self, api: UnaryApi[RequestT, ResponseT], request: RequestT, timeout_s: float

@@ -60,6 +60,8 @@ class Collector:
 
     def records(self) -> Parts:
         """Up to `max_poll_records` records."""
+        if self._code.cluster is not None:
+            self._code.cluster.tell(self._loop.cluster.metadata.cluster_id)
         left = self._max_poll_records
         parts: Parts = []
         self._returned = {}

@@ -288,7 +288,12 @@ class ConsumerLoop:
 
     def _request(self, effect: Fetch) -> bytes:
         self.metrics.fetch_sent(self._clock.monotonic_ms(), effect.correlation)
-        return self._requests.encode(effect.correlation, effect.max_wait_ms, effect.items)
+        return self._requests.encode(
+            effect.correlation,
+            effect.max_wait_ms,
+            effect.items,
+            leaders_only=effect.leaders_only,
+        )
 
     def _on_response(self, broker: int, response: Answers) -> None:
         correlation, answers, stands = response

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pylog import errors
 from pylog.client.arguments import addresses
 from pylog.client.background import logger
+from pylog.client.cluster_listeners import ClusterListeners
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.decoding import Deserialize
 from pylog.client.fetching.fetch_state import FetcherSettings
@@ -81,6 +82,7 @@ def fetcher_settings(values: Mapping[str, Any]) -> FetcherSettings:
         retry_backoff_ms=values["retry.backoff.ms"],
         retry_backoff_max_ms=values["retry.backoff.max.ms"],
         leaderless_patience_ms=values["default.api.timeout.ms"],
+        follower_lease_ms=values["metadata.max.age.ms"],
     )
 
 
@@ -133,6 +135,7 @@ class UserCode:
     deserialize_key: Deserialize | None
     deserialize_value: Deserialize | None
     interceptors: Interceptors
+    cluster: ClusterListeners | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> UserCode:
@@ -142,4 +145,6 @@ class UserCode:
         key = method_of("key_deserializer", values["key.deserializer"], name, shape)
         value = method_of("value_deserializer", values["value.deserializer"], name, shape)
         chain = chain_of("interceptor_classes", values["interceptor.classes"], ("on_consume",))
-        return cls(key or both, value or both, Interceptors(chain))
+        key, value = key or both, value or both
+        listeners = ClusterListeners.among(*chain, key, value)
+        return cls(key, value, Interceptors(chain), listeners)

@@ -48,6 +48,7 @@ def fetched_of(data: log_pb2.PartitionData, batches: Buffer) -> Fetched:
         data.diverging.end_offset if data.HasField("diverging") else None,
         data.diverging.epoch if data.HasField("diverging") else None,
         data.damaged_end_offset or None,
+        data.preferred_read_replica or -1,
     )
 
 

@@ -32,6 +32,8 @@ class Fetched(NamedTuple):
     diverging_epoch: int | None = None
     damaged_end: int | None = None
     """The first offset behind what has rotted at the leader."""
+    preferred: int = -1
+    """The follower that the leader wants to be read instead of itself (KIP-392)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class Fetch(NamedTuple):
     max_wait_ms: int
     items: tuple[FetchItem, ...]
     lane: int = 0
+    leaders_only: bool = False
+    """Whether the broker must not send the consumer to a follower."""
 
 
 @dataclass(frozen=True, slots=True)

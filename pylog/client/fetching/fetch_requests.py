@@ -40,11 +40,20 @@ class FetchRequests:
         self._limits += b"\x28\x01" if read_committed else b""
         self._partition_bytes = _number(b"\x28", partition_bytes)
         standing_bytes = min(STANDING_BYTES, partition_bytes, max_bytes)
-        self._end = _text(b"\x3a", client_id) + _text(b"\x42", rack)
-        self._end += _number(b"\x48", STANDING_ANSWERS) + _number(b"\x50", standing_bytes)
+        client, stands = _text(b"\x3a", client_id), _number(b"\x48", STANDING_ANSWERS)
+        stands += _number(b"\x50", standing_bytes)
+        self._end = client + _text(b"\x42", rack) + stands
+        self._end_without_rack = client + stands
 
-    def encode(self, correlation: int, max_wait_ms: int, items: Sequence[FetchItem]) -> bytes:
-        """The request's bytes."""
+    def encode(
+        self,
+        correlation: int,
+        max_wait_ms: int,
+        items: Sequence[FetchItem],
+        *,
+        leaders_only: bool = False,
+    ) -> bytes:
+        """The request's bytes. `leaders_only`: it tells no rack."""
         pieces = [_number(b"\x08", correlation), _number(b"\x10", max_wait_ms), self._limits]
         limit = self._partition_bytes
         for item in items:
@@ -53,7 +62,7 @@ class FetchRequests:
             epochs = _epochs(item.leader_epoch, item.last_epoch)
             size = len(names) + len(offset) + len(limit) + len(epochs)
             pieces += (b"\x32", varint(size), names, offset, limit, epochs)
-        pieces.append(self._end)
+        pieces.append(self._end_without_rack if leaders_only else self._end)
         return b"".join(pieces)
 
 

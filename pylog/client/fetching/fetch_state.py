@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pylog import errors
 from pylog.client.answers import Answer
@@ -46,6 +46,16 @@ request, by its answer. Nothing takes a position away but what looks for another
 """
 
 
+class ReadFollower(NamedTuple):
+    """The follower that a partition's leader wants to be read (KIP-392), in its epoch, and until
+    when that holds.
+    """
+
+    broker: int
+    leader_epoch: int
+    until_ms: int
+
+
 @dataclass(slots=True)
 class Partition:
     """One assigned partition.
@@ -72,6 +82,8 @@ class Partition:
     buffer: deque[Chunk] = field(default_factory=deque)
     buffered_bytes: int = 0
     left_out: bool = False  # of the last request, for its full buffer
+    follower: ReadFollower | None = None  # None: its leader is read
+    leader_only_until_ms: int = 0  # a follower has failed
     readable_end: int | None = None  # as its leader last said
     log_start_offset: int | None = None
     error: errors.PylogError | None = None  # a poll raises it
@@ -141,6 +153,7 @@ class FetcherSettings:
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     leaderless_patience_ms: int = 60_000  # then it is told that a partition has no leader
+    follower_lease_ms: int = 300_000  # so long a follower is read, or is not after it has failed
 
     def backoff_ms(self, failures: int, jitter: float) -> int:
         """How long to wait after so many: exponential, within 20 % (KIP-580)."""

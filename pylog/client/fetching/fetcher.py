@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pylog import errors
-from pylog.client.cluster.metadata import ClusterMetadata
+from pylog.client.cluster.metadata import ClusterMetadata, Leader
 from pylog.client.fetching.fetch_events import (
     CancelFetch,
     Effect,
@@ -20,15 +20,28 @@ from pylog.client.fetching.fetch_events import (
     Notice,
     RefreshMetadata,
 )
-from pylog.client.fetching.fetch_state import Chunk, FetchState, InFlight, Partition
+from pylog.client.fetching.fetch_state import (
+    Chunk,
+    FetchState,
+    InFlight,
+    Partition,
+    ReadFollower,
+)
 from pylog.client.fetching.flights import LANES, Flights
 from pylog.client.fetching.leader_finder import STUCK_AFTER_MS, LeaderFinder
 from pylog.client.fetching.positions import Positions
 from pylog.client.fetching.request_manager import Polled
+from pylog.model import TopicPartition
 from pylog.records.batch import BatchHeader, Buffer, iter_headers, last_header
 from pylog.records.transactions import without_aborted
 
 _FETCHING: Final = FetchState.FETCHING  # looked at for each partition at each poll
+_OTHER_EPOCH: Final = (
+    errors.NotLeaderOrFollower.code,
+    errors.FencedLeaderEpoch.code,
+    errors.UnknownLeaderEpoch.code,
+)
+"""By these a follower says that it and the consumer know of different elections."""
 
 
 class Fetcher:
@@ -112,8 +125,24 @@ class Fetcher:
             full = partition.buffered_bytes >= limit or room <= 0
             partition.left_out = full and bool(partition.buffer)
             if not partition.left_out:
-                wanted.setdefault(leader.broker, []).append(partition)
+                broker = leader.broker
+                if partition.follower is not None:
+                    broker = self._read_from(now_ms, partition, leader)
+                wanted.setdefault(broker, []).append(partition)
         return wanted
+
+    def _read_from(self, now_ms: int, partition: Partition, leader: Leader) -> int:
+        """The broker to read a partition from whose leader has named a follower."""
+        follower = partition.follower
+        assert follower is not None
+        if (
+            follower.leader_epoch == leader.epoch
+            and now_ms < follower.until_ms
+            and follower.broker in self._metadata.brokers
+        ):
+            return follower.broker
+        partition.follower = None
+        return leader.broker
 
     def _ask(self, now_ms: int, broker: int, lane: int, partitions: list[Partition]) -> Fetch:
         # The first partition gets the bytes: each is first in turn (KIP-74).
@@ -140,20 +169,31 @@ class Fetcher:
         self._correlation += 1
         wait_ms = self.settings.fetch_max_wait_ms
         self._flights.put(broker, lane, InFlight(self._correlation, now_ms, wait_ms, wanted))
-        return Fetch(broker, self._correlation, wait_ms, tuple(items), lane)
+        leaders_only = any(partition.leader_only_until_ms > now_ms for partition in partitions)
+        if leaders_only and any(p.follower is not None for p in partitions):
+            leaders_only = False  # a follower in this rack is no leader that sends elsewhere
+        return Fetch(broker, self._correlation, wait_ms, tuple(items), lane, leaders_only)
 
     def _cut_overdue(self, now_ms: int, effects: list[Effect]) -> None:
         for broker, lane, flight in self._flights:
             overdue_ms = now_ms - flight.sent_ms - flight.max_wait_ms
             if overdue_ms < STUCK_AFTER_MS:
                 continue
-            leaders = [self._metadata.leader(*tp) for tp in flight.wanted]
-            moved = any(leader is not None and leader.broker != broker for leader in leaders)
+            moved = any(self._is_elsewhere(now_ms, tp, broker) for tp in flight.wanted)
             if moved or overdue_ms >= self.settings.request_timeout_ms:
                 self._flights.pop(broker, lane)
                 effects.append(CancelFetch(broker, lane))
             else:
                 self._leaders.is_stuck(tp.topic for tp in flight.wanted)
+
+    def _is_elsewhere(self, now_ms: int, tp: TopicPartition, broker: int) -> bool:
+        """Whether the partition is to be read from another broker."""
+        leader, partition = self._metadata.leader(*tp), self._positions.partitions.get(tp)
+        if leader is None:
+            return False
+        if partition is None or partition.follower is None:
+            return leader.broker != broker
+        return self._read_from(now_ms, partition, leader) != broker
 
     # ---- answers ------------------------------------------------------------------------------
 
@@ -183,7 +223,12 @@ class Fetcher:
             partition = self._positions.partitions.get(answer.topic_partition)
             if partition is None or not flight.asks_for(partition):
                 continue
-            if answer.diverging_end is not None:
+            follower = partition.follower
+            if answer.code and follower is not None and follower.broker == broker:
+                self._on_follower_fault(now_ms, partition, answer.code, stale)
+            elif answer.preferred >= 0 and not answer.code and answer.diverging_end is None:
+                self._on_preferred(now_ms, partition, answer.preferred, stale)
+            elif answer.diverging_end is not None:
                 self._on_truncated(partition, answer, effects)
             elif answer.code == 0:
                 self._on_data(partition, answer)
@@ -194,6 +239,29 @@ class Fetcher:
         if stale:
             effects.append(RefreshMetadata(tuple(stale)))
         return effects
+
+    def _on_preferred(
+        self, now_ms: int, partition: Partition, broker: int, stale: dict[str, None]
+    ) -> None:
+        """The leader wants a follower to be read, and has given nothing itself."""
+        leader = self._metadata.leader(*partition.topic_partition)
+        until_ms = now_ms + self.settings.follower_lease_ms
+        if leader is None or broker == leader.broker or broker not in self._metadata.brokers:
+            partition.leader_only_until_ms = until_ms
+            stale[partition.topic_partition.topic] = None
+        else:
+            partition.follower = ReadFollower(broker, leader.epoch, until_ms)
+
+    def _on_follower_fault(
+        self, now_ms: int, partition: Partition, code: int, stale: dict[str, None]
+    ) -> None:
+        """The follower cannot be read: the leader is asked again, whose word alone counts."""
+        partition.follower = None
+        self._positions.retry_later(now_ms, partition)
+        if code in _OTHER_EPOCH:
+            stale[partition.topic_partition.topic] = None
+        else:
+            partition.leader_only_until_ms = now_ms + self.settings.follower_lease_ms
 
     def _goes_on(self, flight: InFlight, partition: Partition) -> None:
         """The next answer is about what follows, unless this one could not be read."""
@@ -307,6 +375,9 @@ class Fetcher:
             if partition is not None:
                 topics[tp.topic] = None
                 self._positions.retry_later(now_ms, partition)
+                if partition.follower is not None and partition.follower.broker == broker:
+                    partition.follower = None
+                    partition.leader_only_until_ms = now_ms + self.settings.follower_lease_ms
                 if error is not None:
                     partition.fail(type(error)(f"{tp}: {error}"))
         return [RefreshMetadata(tuple(topics))] if topics else []

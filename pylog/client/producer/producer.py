@@ -146,6 +146,7 @@ class Producer(Closing, Shown):
             record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
             return self._send_intercepted(self._user.interceptors, record, on_delivery)
         try:
+            self._tell_cluster()
             return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
         except errors.PylogError as error:
             self._count_refused(error)
@@ -200,8 +201,15 @@ class Producer(Closing, Shown):
     def _send_intercepted(
         self, interceptors: Interceptors, record: ProducerRecord, on_delivery: OnDelivery | None
     ) -> DeliveryHandle:
+        fault: errors.PylogError | None = None
+        try:
+            self._tell_cluster()
+        except errors.PylogError as error:
+            fault = error
         r = interceptors.on_send(record)
         try:
+            if fault is not None:
+                raise fault
             return self._send(
                 r.topic, r.value, r.key, r.headers, r.partition, r.timestamp_ms, on_delivery
             )
@@ -209,6 +217,14 @@ class Producer(Closing, Shown):
             self._count_refused(error)
             interceptors.on_acknowledgement(None, error)
             raise
+
+    def _tell_cluster(self) -> None:
+        """Before the first record: code of the user's may want to know the cluster."""
+        listeners = self._user.cluster
+        if listeners is None or listeners.told or self._closed:
+            return
+        self._thread.run(self._cluster.connected(self._max_block_ms))
+        listeners.tell(self._cluster.metadata.cluster_id)
 
     def _count_refused(self, error: errors.PylogError) -> None:
         with self._lock:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pylog import errors
 from pylog.client.arguments import addresses, whole_or_none
+from pylog.client.cluster_listeners import ClusterListeners
 from pylog.client.producer.interceptors import INTERCEPTS, Interceptors
 from pylog.client.sending.partitioners import Partitioner, RoundRobin, TopicPartitions
 from pylog.client.settings import PRODUCER_SETTINGS
@@ -116,6 +117,7 @@ class UserCode:
     serialize_value: Serialize | None
     place: Place | None
     interceptors: Interceptors | None
+    cluster: ClusterListeners | None = None
 
     @property
     def is_nothing(self) -> bool:
@@ -131,12 +133,15 @@ class UserCode:
             return method_of(name.replace(".", "_"), values[name], "serialize", shape)
 
         both = serializer("serializer")
+        key = serializer("key.serializer") or both
+        value = serializer("value.serializer") or both
         chain = chain_of("interceptor_classes", values["interceptor.classes"], INTERCEPTS)
         return cls(
-            serializer("key.serializer") or both,
-            serializer("value.serializer") or both,
+            key,
+            value,
             _place(values),
             Interceptors(chain) if chain else None,
+            ClusterListeners.among(*chain, key, value),
         )
 
 

@@ -84,6 +84,8 @@ class ShareCollector:
             acquired = self._requests.take(self._clock.monotonic_ms())
         if acquired is None:
             return False
+        if self._code.cluster is not None:
+            self._code.cluster.tell(self._loop.cluster.metadata.cluster_id)
         decoded = decode(acquired, self._code, check_crcs=self._check_crcs)
         if decoded.by_itself is not None:
             now_ms = self._clock.monotonic_ms()

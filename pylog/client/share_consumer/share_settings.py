@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pylog import errors
 from pylog.client.arguments import addresses
+from pylog.client.cluster_listeners import ClusterListeners
 from pylog.client.consumer.consumer_settings import Interceptors, UserCode
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
 from pylog.client.settings import SHARE_CONSUMER_SETTINGS
@@ -72,4 +73,5 @@ def _code(values: Mapping[str, Any]) -> UserCode:
     both = method_of("deserializer", values["deserializer"], name, shape)
     key = method_of("key_deserializer", values["key.deserializer"], name, shape)
     value = method_of("value_deserializer", values["value.deserializer"], name, shape)
-    return UserCode(key or both, value or both, Interceptors(()))
+    key, value = key or both, value or both
+    return UserCode(key, value, Interceptors(()), ClusterListeners.among(key, value))

@@ -88,7 +88,7 @@ class RequestStream(Generic[RequestT, ResponseT]):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._idle_s = cluster.settings.connections_max_idle_ms / 1000
         self.went_idle = False
-        server.waiting += 1
+        server.stream_opened(self)
         way = cluster.stream_way(broker, kind.kind)
         self._carrier: Carrier
         self._carrier = FramedCarrier(self, way) if way else GrpcCarrier(self, server)
@@ -103,6 +103,11 @@ class RequestStream(Generic[RequestT, ResponseT]):
                 self._switch_when_idle()
             else:
                 self._carrier.wake()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are to be written, and messages that are not answered."""
+        return len(self._queue) + self._unanswered
 
     @property
     def free_carrier(self) -> FramedCarrier | None:
@@ -265,7 +270,7 @@ class RequestStream(Generic[RequestT, ResponseT]):
 
     def _end(self) -> None:
         self._closed = True
-        self._server.waiting -= 1
+        self._server.stream_ended(self)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         if self._emptied is not None and not self._emptied.done():

@@ -513,6 +513,11 @@ class BrokerAdminStub:
                 request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsRequest.SerializeToString,
                 response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsResponse.FromString,
                 _registered_method=True)
+        self.DescribeBroker = channel.unary_unary(
+                '/pylog.v1.BrokerAdmin/DescribeBroker',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeBrokerRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeBrokerResponse.FromString,
+                _registered_method=True)
 
 
 class BrokerAdminServicer:
@@ -532,6 +537,12 @@ class BrokerAdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeBroker(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_BrokerAdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -544,6 +555,11 @@ def add_BrokerAdminServicer_to_server(servicer, server):
                     servicer.DescribeLogDirs,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsRequest.FromString,
                     response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsResponse.SerializeToString,
+            ),
+            'DescribeBroker': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeBroker,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeBrokerRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeBrokerResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -602,6 +618,33 @@ class BrokerAdmin:
             '/pylog.v1.BrokerAdmin/DescribeLogDirs',
             pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsRequest.SerializeToString,
             pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeBroker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.BrokerAdmin/DescribeBroker',
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeBrokerRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeBrokerResponse.FromString,
             options,
             channel_credentials,
             insecure,

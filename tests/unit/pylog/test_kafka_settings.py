@@ -108,7 +108,7 @@ def test_a_name_that_is_nobodys_is_told_the_nearest() -> None:
 
 
 def test_a_broker_starts_with_a_properties_file_that_it_need_not_honour() -> None:
-    given = {"num.io.threads": "8", "replica.selector.class": "x", "log.segment.bytes": "2048"}
+    given = {"num.io.threads": "8", "queued.max.requests": "500", "log.segment.bytes": "2048"}
     config = BrokerConfig.from_mapping(given)
     assert config.topic.segment_bytes == 2048
     assert without_secrets(given) == (("log.segment.bytes", "2048"),)
@@ -122,7 +122,7 @@ def test_the_spark_format_goes_by_the_same_table(caplog: pytest.LogCaptureFixtur
         options = source_options(rack, streaming=True)
     assert "client.rack" not in options.client
     said = "\n".join(record.getMessage() for record in caplog.records)
-    assert "pylog.client.rack is taken without effect: a consumer reads from leaders only" in said
+    assert "pylog.client.rack is taken without effect: tasks read from leaders only" in said
     assert "kafka.metric.reporters is taken without effect" in said
 
 

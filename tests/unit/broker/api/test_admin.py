@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from pylog import errors
-from pylog.model import BrokerId, NewTopic
+from pylog.model import BrokerId, NewTopic, TopicId
 from pylog_broker.api.admin import (
     BROKERS_KNOW_MS_MAX,
     TIMEOUT_DEFAULT_MS,
@@ -87,8 +87,9 @@ def test_what_the_controller_cannot_take_up_is_a_failure_of_each_item() -> None:
     assert run(admin.create_topics(CONTEXT, CreateTopics((NewTopic("t", 1, 1),)))) == TopicsCreated(
         (CreatedTopic("t", FULL),)
     )
-    assert run(admin.delete_topics(CONTEXT, DeleteTopics(("t",)))) == TopicsDeleted(
-        (DeletedTopic("t", None, FULL),)
+    gone = TopicId("G" * 22)
+    assert run(admin.delete_topics(CONTEXT, DeleteTopics(("t",), (gone,)))) == TopicsDeleted(
+        (DeletedTopic("t", None, FULL), DeletedTopic(None, gone, FULL))
     )
     grown = CreatePartitions((NewPartitionsOf("t", 5),))
     assert run(admin.create_partitions(CONTEXT, grown)) == PartitionsCreated(
@@ -123,6 +124,7 @@ def test_too_many_items_are_refused_before_the_controller_hears_of_them() -> Non
     for refused in (
         admin.create_topics(CONTEXT, CreateTopics((NewTopic("t", 1, 1),) * many)),
         admin.delete_topics(CONTEXT, DeleteTopics(("t",) * many)),
+        admin.delete_topics(CONTEXT, DeleteTopics(("t",), (TopicId("i"),) * (many - 1))),
         admin.create_partitions(CONTEXT, CreatePartitions((NewPartitionsOf("t", 2),) * many)),
         admin.alter_configs(CONTEXT, AlterConfigs((ConfigChange(TOPIC, "t"),) * many)),
         admin.elect_leaders(CONTEXT, ElectLeaders(False, (("t", 0),) * many)),

@@ -119,7 +119,7 @@ class Bench:
         self.data = DataApi.over(
             manager, self._perform, SYSTEM_CLOCK,
             checks=BatchChecks(self.pool, 1 << 20, CONFIGS.get), memory=RequestMemory(1 << 20),
-            answers=AnswerMemory(1 << 20), counters=self.counters,
+            answers=AnswerMemory(1 << 20), counters=self.counters, topic_name=lambda _: None,
         )  # fmt: skip
         self.service = LogService(self.data, self.lines.append)
 

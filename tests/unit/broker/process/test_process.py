@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pylog.errors import InvalidConfig
+from pylog.model import BrokerId
 from pylog_broker.node.settings import NodeSettings
 from pylog_broker.process.addresses import (
     Address,
@@ -141,6 +142,14 @@ def test_settings_on_the_command_line() -> None:
         read_config(["nothing"])
 
 
+def test_arguments_win_over_a_properties_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("a=1\nb=2\n")
+    assert read_config(["b=3"], str(file)) == {"a": "1", "b": "3"}
+    with pytest.raises(InvalidConfig, match="No such file"):
+        read_config([], str(tmp_path / "none"))
+
+
 @pytest.mark.parametrize(("mode", "told"), [(0o600, []), (0o400, []), (0o640, ["640"])])
 def test_a_secret_file_that_others_can_read_is_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, told: list[str]
@@ -153,3 +162,14 @@ def test_a_secret_file_that_others_can_read_is_told(
         f"the cluster secret in {path} can be read by other users (mode {each}): chmod 600 it"
         for each in told
     ]
+
+
+def test_brokers_stand_in_their_racks_in_turn() -> None:
+    settings = NodeSettings(
+        data_dir="d", controller="c:1", secret=b"s" * 32, config={"a": "1"}, racks=("x", "y")
+    )
+    racks = [settings.of_broker(BrokerId(n)).config["broker.rack"] for n in (1, 2, 3)]
+    assert racks == ["x", "y", "x"]
+    assert settings.of_broker(BrokerId(1)).config["a"] == "1"
+    plain = NodeSettings(data_dir="d", controller="c:1", secret=b"s" * 32)
+    assert plain.of_broker(BrokerId(1)) is plain

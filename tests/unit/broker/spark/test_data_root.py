@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pylog_broker.spark.executor import BrokerCannotRun, TaskSettings, data_root
+from pylog_broker.spark.executor import (
+    RACK_VARIABLE,
+    BrokerCannotRun,
+    TaskSettings,
+    config_here,
+    data_root,
+)
 
 
 def settings(data_dir: Path, log_dirs: str = "") -> TaskSettings:
@@ -28,3 +34,13 @@ def test_roots_below_sparks_folders_are_named(
         data_root(settings(spark / "data"), 0)
     with pytest.raises(BrokerCannotRun, match=r"set spark\.pylog\.broker\.log\.dirs to a folder"):
         data_root(settings(data, f"{tmp_path}/disk, {spark}/disk"), 0)
+
+
+def test_an_executor_names_the_rack_of_its_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = settings(tmp_path, "d1")
+    monkeypatch.delenv(RACK_VARIABLE, raising=False)
+    assert config_here(given) == {"log.dirs": "d1"}
+    monkeypatch.setenv(RACK_VARIABLE, " zone-b ")
+    assert config_here(given) == {"log.dirs": "d1", "broker.rack": "zone-b"}

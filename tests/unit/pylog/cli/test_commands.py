@@ -52,9 +52,28 @@ def test_topics(cluster: FakeCluster, run: Run) -> None:
     assert (topic["name"], [p["leader"] for p in topic["partitions"]]) == ("a", [1, 2, 1])
     status, out, _ = run("topics", "describe")
     assert status == 0
-    assert out.count(cluster.topics["a"].topic_id) == 1
+    topic_id = cluster.topics["a"].topic_id
+    assert out.count(topic_id) == 1
+    assert out.splitlines()[:2] == [
+        f"Topic: a\tTopicId: {topic_id}\tPartitionCount: 3\tReplicationFactor: 1\tConfigs: ",
+        "\tTopic: a\tPartition: 0\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tOffline: "
+        "\tLeaderEpoch: 0",
+    ]
     assert run("topics", "delete", "a")[:2] == (0, "deleted a\n")
     assert run("topics", "list")[:2] == (0, "b\n")
+
+
+def test_brokers_show_how_they_are(cluster: FakeCluster, run: Run) -> None:
+    status, out, _ = run("cluster", "brokers")
+    assert status == 0
+    assert "broker 1, pylog 1, rack r, epoch 5, registered 1970-01-01 00:00:01 UTC" in out
+    assert "not registered" in out
+    assert "leaderless" not in out
+    assert "leaderless" in run("cluster", "brokers", "1", "--replicas")[1]
+    status, out, err = run("cluster", "brokers", "1", "9", "--json")
+    (told,) = json.loads(out)
+    assert (status, told["id"], told["replicas"][0]["role"]) == (1, 1, "leaderless")
+    assert "no broker 9 is live" in err
 
 
 def test_creating_topics_waits_for_the_brokers_where_asked_to(

@@ -24,6 +24,7 @@ TABLES = (
     ("configs", "describe", "topic", "t"),
     ("cluster", "describe"),
     ("cluster", "log-dirs"),
+    ("cluster", "brokers", "--replicas"),
 )
 ERRORS = (
     ("topics", "describe", "not a name"),
@@ -113,7 +114,8 @@ def test_tables_and_errors(cluster: FakeCluster, begin: Callable[[], Written]) -
         assert main(["-b", servers, *arguments]) == 0, arguments
     for arguments in ERRORS:
         assert main(["-b", servers, *arguments]) != 0, arguments
-    assert "partition" in written()
+    assert "PartitionCount" in written()
+    assert "listener" in written()
     assert ESCAPE not in written()
 
 

@@ -162,4 +162,5 @@ def test_a_local_cluster() -> None:
     refused(LocalCluster, *NO_NUMBER, None, 0, -1, 101, word="brokers=")  # type: ignore[arg-type]
     refused(lambda given: LocalCluster(data_dir=given), *NUMBERS, b"x", [1], len, word="data_dir=")
     refused(lambda given: LocalCluster(config=given), *NUMBERS, "x", b"x", [1], len, word="config=")
+    refused(lambda given: LocalCluster(racks=given), *NUMBERS, "x", b"x", [1], [" "], word="racks")
     refused(lambda given: LocalCluster(listen=given), *NUMBERS, "x", b"x", [1], len, word="listen=")

@@ -8,6 +8,12 @@ import pytest
 
 from pylog import errors
 from pylog.client.admin.admin import AdminClient
+from pylog.client.admin.broker_types import (
+    BrokerListener,
+    BrokerPart,
+    BrokerStatus,
+    HostedReplica,
+)
 from pylog.client.producer.producer import Producer
 from pylog.model import NewTopic, OffsetAndTimestamp, TopicPartition
 from tests.fakes.fake_cluster import FakeCluster
@@ -148,3 +154,20 @@ def test_many_topics_are_looked_up_together(cluster: FakeCluster, admin: AdminCl
     found = admin.list_offsets({TopicPartition(name, 0): "latest" for name in names})
     assert len(found) == 50
     assert cluster.metadata_requests - before <= 3
+
+
+def test_brokers_tell_how_they_are(admin: AdminClient) -> None:
+    found = admin.describe_brokers()
+    assert sorted(found) == [1, 2]
+    replica = HostedReplica("T", "leaderless", None, 0, (1, 2), 0, 0, 0, "", "")
+    assert found[1] == BrokerStatus(
+        1, 5, 1_000, "r", "1",
+        (BrokerListener("CLIENTS", "h", 9, "grpc", "clients", True, None),),
+        (BrokerPart("logs", "running", "1 log directories work"),),
+        {TopicPartition("t", 0): replica},
+    )  # fmt: skip
+    assert (found[2].epoch, found[2].registered_ms) == (None, None)
+    with pytest.raises(errors.PartialFailure) as partly:
+        admin.describe_brokers([1, 9])
+    assert partly.value.results == {1: found[1]}
+    assert isinstance(partly.value.errors[9], errors.BrokerNotAvailable)

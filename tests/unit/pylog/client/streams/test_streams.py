@@ -17,6 +17,7 @@ from pylog.client.cluster import framed_calls, framed_ports
 from pylog.client.connection import framed_link
 from pylog.client.streams import stream
 from pylog.errors import ClientClosed, InvalidConfig
+from pylog.rpc import streams
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_streams import Dropped, FakeStreamPort
 from tests.fakes.waiting import eventually
@@ -53,6 +54,31 @@ def test_both_clients_take_the_framed_port(fake: FakeCluster) -> None:
         sending.send("t", b"1").result(10)
     assert consume(fake, 1) == [b"1"]
     assert fake.streams[1].connections == 2
+
+
+def test_metadata_are_asked_of_the_broker_with_the_fewest_requests_in_flight() -> None:
+    held = threading.Event()
+
+    def hold(*_request: Any) -> Any:
+        held.wait(30)
+        raise Dropped
+
+    with FakeCluster(2) as two:
+        two.create_topic("t", 2)
+        with producer(two, max_in_flight_requests_per_connection=5) as sending:
+            two.streams[1]._answers[streams.PRODUCE] = hold
+            sending.send("t", b"first", partition=1).result(10)  # a stream with nothing on it
+            waiting = [sending.send("t", b"%d" % n, partition=0) for n in range(5)]
+            cluster = sending._loop.cluster
+            busy = cluster.broker(1)
+            assert busy is not None
+            eventually(10, lambda: busy.load > 0, "requests are in flight")
+            two.metadata_by_broker.clear()
+            for _ in range(20):
+                sending._thread.run(cluster.refresh())
+            assert two.metadata_by_broker == {2: 20}
+            assert not any(one.done() for one in waiting)
+            held.set()
 
 
 def test_calls_take_a_framed_connection_of_their_own(fake: FakeCluster) -> None:
