@@ -19,7 +19,7 @@ from pylog import LocalCluster
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
-ABSENT = ("numba", "llvmlite", "pyspark", "pandas", "pylog_broker", "pylog_connector")
+ABSENT = ("numba", "llvmlite", "pyspark", "pandas", "pylog", "_pylog")
 
 PROGRAM = """
 import json, sys
@@ -66,10 +66,10 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Run:
     site = environment / "lib" / version / "site-packages"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
-    # The libraries of this environment, but for those that the client does without. Links of an
-    # editable installation are not followed from there.
-    hidden = f"import sys; sys.modules.update(dict.fromkeys({ABSENT!r}))\n"
-    (site / "libraries.pth").write_text(f"{hidden}{sysconfig.get_path('purelib')}\n")
+    # The libraries of this environment, but for those that the client does without.
+    for library in Path(sysconfig.get_path("purelib")).iterdir():
+        if library.suffix != ".pth" and not library.name.startswith(ABSENT):
+            (site / library.name).symlink_to(library)
     without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
