@@ -106,5 +106,6 @@ bench: setup ## figures beside bare limits of the same run
 peers: setup ## the same figures of pylog and of Apache Kafka in one run; needs Java 17, Maven (or KAFKA_LIBS), confluent-kafka
 	$(PY) -m bench.peers
 
-wheel: setup ## dist/pylog_spark-*.whl
-	$(PY) -m build -q --wheel --no-isolation
+wheel: setup ## dist/: wheels and source distributions of pylog-spark, and of pylog-client, the client alone
+	$(PY) -m build -q --no-isolation
+	$(PY) -m build -q --no-isolation -o dist packaging/client

@@ -22,11 +22,11 @@ from typing import Final
 import pyarrow as pa
 
 from pylog.records import kernels
+from pylog.records.arrow_partitions import partitions_for_keys
 from pylog.records.batch import read_header
 from pylog.records.builder import encode_batch
 from pylog.records.columnar import decode_to_arrow, encode_from_arrow
 from pylog.records.compression import CODEC_NAMES
-from pylog.records.partitioner_kernels import partitions_for_keys
 from pylog.records.reader import iter_chunks, iter_records
 from pylog.records.validate import check_batch, check_records
 

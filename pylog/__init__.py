@@ -75,7 +75,7 @@ def __getattr__(name: str) -> Any:
     elif name == "errors":
         value = import_module("pylog.errors")
     elif name == "__version__":
-        value = import_module("importlib.metadata").version("pylog-spark")
+        value = import_module("pylog.distribution").version()
     else:
         raise AttributeError(f"module 'pylog' has no attribute {name!r}")
     globals()[name] = value

@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -207,6 +208,11 @@ class LocalCluster:
         port of 127.0.0.1. `racks`: of brokers 1, 2 and so on, again from the first after the last.
         Raises InvalidConfig and BrokerNotAvailable, which name what is wrong.
         """
+        if find_spec("pylog_broker") is None:
+            raise errors.ResourceNotFound(
+                "LocalCluster starts brokers, which are not installed: pylog-client is the client "
+                "alone; install pylog-spark in its place"
+            )
         if kafka_listener:
             raise errors.NotOffered("kafka_listener=True: the Kafka listener is not offered yet")
         brokers = whole(brokers, "brokers", 1, BROKERS_MAX, errors.InvalidConfig)

@@ -188,7 +188,7 @@ class TopicDescription:
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
     """A registered broker: its client address and its registration's epoch. `fenced`: it does not
-    serve at the moment.
+    serve at the moment, and since when in milliseconds since 1970, None when that is not known.
     """
 
     id: int
@@ -197,6 +197,7 @@ class BrokerDescription:
     rack: str | None
     epoch: int
     fenced: bool = False
+    fenced_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

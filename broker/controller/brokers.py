@@ -74,6 +74,8 @@ class Brokers:
         self._elections = elections
         self._configs = configs
         self.stopping_cluster = False
+        self.wall_ms = 0
+        """The time of day, for people, of what is being handled; 0: not known."""
         self.out: list[Effect] = []
 
     # ---- registration --------------------------------------------------------------------------
@@ -113,6 +115,7 @@ class Brokers:
                 log_dirs=ids if len(ids) > 1 else (),
                 offline_log_dirs=tuple(filter(None, request.offline_log_dirs)),
                 software=request.software,
+                fenced_since_ms=self._fenced_since(known),
             )
         )
         returning = Returning(known, request)
@@ -270,6 +273,7 @@ class Brokers:
                 registration.fenced,
                 registration.in_controlled_shutdown,
                 (*registration.offline_log_dirs, *failed),
+                registration.fenced_since_ms,
             )
         )
         left = len(registration.live_log_dirs) - len(failed)
@@ -374,8 +378,14 @@ class Brokers:
                 fenced,
                 stopping,
                 registration.offline_log_dirs,
+                self._fenced_since(registration) if fenced else 0,
             )
         )
+
+    def _fenced_since(self, registration: BrokerRegistration | None) -> int:
+        """Of a broker that is fenced from now on: since when."""
+        was_fenced = registration is not None and registration.fenced
+        return registration.fenced_since_ms if registration and was_fenced else self.wall_ms
 
     def _tell(self, registration: BrokerRegistration, *, fenced: bool) -> None:
         session = self._sessions.get(registration.broker_id, registration.broker_epoch)

@@ -127,6 +127,7 @@ class Controller:
         self._timers = _Timers(None, None)
         self._records_at_snapshot = image.offset
         self._started = False
+        self._wall_ahead_ms: int | None = None  # of the monotonic time, at the start
 
     # ---- what others may look at ---------------------------------------------------------------
 
@@ -214,7 +215,8 @@ class Controller:
         """
         assert not self._started
         self._started = True
-        observed = self._time.advance(now_ms)
+        self._wall_ahead_ms = wall_ms - now_ms if wall_ms else None
+        observed = self._observe(now_ms)
         image = self._ledger.decided
         is_new = not image.cluster_id
         if is_new:
@@ -531,6 +533,8 @@ class Controller:
 
     def _observe(self, now_ms: int) -> int:
         assert self._started, "start() comes first"
+        if self._wall_ahead_ms is not None:
+            self._brokers.wall_ms = now_ms + self._wall_ahead_ms
         return self._time.advance(now_ms)
 
     def _answer(self, token: object, response: object) -> list[Effect]:

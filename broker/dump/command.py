@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pylog.cli import failures
 from pylog.cli.context import Settings, print_json, with_settings
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def dump(settings: Settings, paths: tuple[Path, ...], batches_only: bool, segmen
                 if isinstance(error, FileNotFoundError) and file != path:
                     continue  # a broker that runs has deleted it meanwhile
                 damaged += 1
-                click.echo(f"pylog: {file}: {error}", err=True)
+                failures.tell(f"{file}: {error}", file=str(file))
     return 1 if damaged else 0
 
 

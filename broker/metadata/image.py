@@ -278,6 +278,7 @@ class MetadataImage:
                 fenced=record.fenced,
                 in_controlled_shutdown=record.in_controlled_shutdown,
                 offline_log_dirs=record.offline_log_dirs,
+                fenced_since_ms=record.fenced_since_ms,
             )
 
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:

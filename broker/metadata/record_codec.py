@@ -173,6 +173,7 @@ def _encode_registration(record: RegisterBrokerRecord) -> records_pb2.RegisterBr
         static_config=dict(record.static_config),
         log_dirs=record.log_dirs,
         offline_log_dirs=record.offline_log_dirs,
+        fenced_since_ms=record.fenced_since_ms,
     )
 
 
@@ -192,6 +193,7 @@ def _decode_registration(message: records_pb2.RegisterBrokerRecord) -> RegisterB
         static_config=tuple(sorted(message.static_config.items())),
         log_dirs=tuple(message.log_dirs),
         offline_log_dirs=tuple(message.offline_log_dirs),
+        fenced_since_ms=message.fenced_since_ms,
     )
 
 
@@ -276,6 +278,7 @@ _CODECS: Final[Mapping[type[Any], tuple[str, Callable[[Any], Any], Callable[[Any
             fenced=r.fenced,
             in_controlled_shutdown=r.in_controlled_shutdown,
             offline_log_dirs=r.offline_log_dirs,
+            fenced_since_ms=r.fenced_since_ms,
         ),
         lambda m: BrokerChangeRecord(
             BrokerId(m.broker_id),
@@ -283,6 +286,7 @@ _CODECS: Final[Mapping[type[Any], tuple[str, Callable[[Any], Any], Callable[[Any
             m.fenced,
             m.in_controlled_shutdown,
             tuple(m.offline_log_dirs),
+            m.fenced_since_ms,
         ),
     ),
     UnregisterBrokerRecord: (

@@ -146,6 +146,8 @@ class RegisterBrokerRecord:
     log_dirs: tuple[str, ...] = ()
     offline_log_dirs: tuple[str, ...] = ()
     software: Software = NOT_TOLD
+    fenced_since_ms: int = 0
+    """The time of day, for people; 0: not fenced, or not known."""
 
     @property
     def client_endpoint(self) -> Endpoint:
@@ -195,6 +197,7 @@ class BrokerChangeRecord:
     fenced: bool
     in_controlled_shutdown: bool
     offline_log_dirs: tuple[str, ...] = ()
+    fenced_since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ def broker_messages(brokers: Iterable[BrokerRegistration]) -> list[common_pb2.Br
             stream_endpoint=endpoint_message(broker.stream_endpoint)
             if broker.stream_endpoint
             else None,
+            fenced_since_ms=broker.fenced_since_ms,
         )
         for broker in brokers
     ]

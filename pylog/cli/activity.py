@@ -29,6 +29,7 @@ class TopicLook(NamedTuple):
     partitions: int
     offline: int
     under_replicated: int
+    replicas: int = 0  # of the partition that has most
 
 
 class GroupLook(NamedTuple):
@@ -105,6 +106,12 @@ def look(admin: AdminClient, *, internal: bool = False) -> Look:
     Raises what `AdminClient.list_topics` raises.
     """
     brokers = len(admin.describe_cluster().brokers)
+    topics = topic_looks(admin, internal=internal)
+    return Look(SYSTEM_CLOCK.monotonic_ms(), brokers, topics, _groups(admin))
+
+
+def topic_looks(admin: AdminClient, *, internal: bool = False) -> dict[str, TopicLook]:
+    """The topics now, by name. Raises what `AdminClient.list_topics` raises."""
     described = admin.describe_topics(admin.list_topics(internal=internal))
     led = {
         TopicPartition(topic.name, each.partition): "latest"
@@ -115,16 +122,26 @@ def look(admin: AdminClient, *, internal: bool = False) -> Look:
     ends: dict[str, dict[int, int]] = {name: {} for name in described}
     for tp, end in _ends(admin, led).items():
         ends[tp.topic][tp.partition] = end
-    topics = {
+    return {
         name: TopicLook(
             ends[name],
             len(topic.partitions),
             sum(each.leader is None for each in topic.partitions),
             sum(len(each.isr) < len(each.replicas) for each in topic.partitions),
+            max((len(each.replicas) for each in topic.partitions), default=0),
         )
         for name, topic in described.items()
     }
-    return Look(SYSTEM_CLOCK.monotonic_ms(), brokers, topics, _groups(admin))
+
+
+def record_counts(admin: AdminClient, looks: Mapping[str, TopicLook]) -> dict[str, int]:
+    """Offsets between the first and the last one, by topic; as far as they can be had."""
+    ends = {TopicPartition(n, p): end for n, look in looks.items() for p, end in look.ends.items()}
+    firsts = _ends(admin, dict.fromkeys(ends, "earliest"))
+    counts: dict[str, int] = {}
+    for tp, first in firsts.items():
+        counts[tp.topic] = counts.get(tp.topic, 0) + max(ends[tp] - first, 0)
+    return counts
 
 
 def _ends(admin: AdminClient, wanted: Mapping[TopicPartition, str]) -> dict[TopicPartition, int]:

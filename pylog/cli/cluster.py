@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from pylog.cli.amounts import instant_shown, size_shown
 from pylog.cli.context import (
     Settings,
     print_json,
@@ -15,12 +17,16 @@ from pylog.cli.context import (
     telling_outcomes,
     with_settings,
 )
-from pylog.model import ClusterDescription
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import BrokerDescription, ClusterDescription
 from pylog.plain_text import escaped
 
 if TYPE_CHECKING:
     from pylog.client.admin.admin_types import LogDirDescription
     from pylog.client.admin.broker_types import BrokerStatus
+
+
+FENCED_SHOWN_MAX: Final = 5
 
 
 @click.group()
@@ -55,6 +61,8 @@ def describe(settings: Settings) -> None:
         print_json(values)
         return
     click.echo(f"cluster {escaped(found.cluster_id)}, {_controller(found)}")
+    now_ms = SYSTEM_CLOCK.wall_ms()
+    click.echo(_liveness(found.brokers, now_ms))
     if led.get(None):
         click.echo(
             f"{led[None]} partitions have no leader: pylog topics describe --unavailable-partitions"
@@ -64,11 +72,27 @@ def describe(settings: Settings) -> None:
         (
             (
                 b.id, f"{b.host}:{b.port}", b.rack, b.epoch, led.get(b.id, 0), held.get(b.id, 0),
-                "fenced" if b.fenced else "live",
+                _state(b, now_ms),
             )
             for b in found.brokers
         ),
     )  # fmt: skip
+
+
+def _liveness(brokers: Sequence[BrokerDescription], now_ms: int) -> str:
+    """`2 of 3 brokers are live, broker 2 is fenced since 12:03:11 UTC`."""
+    live = sum(not broker.fenced for broker in brokers)
+    text = f"{live} of {len(brokers)} brokers {'is' if live == 1 else 'are'} live"
+    away = [f"broker {b.id} is {_state(b, now_ms)}" for b in brokers if b.fenced]
+    more = f" and {len(away) - FENCED_SHOWN_MAX} more" if len(away) > FENCED_SHOWN_MAX else ""
+    return ", ".join((text, *away[:FENCED_SHOWN_MAX])) + more
+
+
+def _state(broker: BrokerDescription, now_ms: int) -> str:
+    if not broker.fenced:
+        return "live"
+    since_ms = broker.fenced_since_ms
+    return "fenced" if since_ms is None else f"fenced since {instant_shown(since_ms, now_ms)}"
 
 
 def _controller(found: ClusterDescription) -> str:
@@ -136,11 +160,12 @@ def _as_json(broker: int, directory: LogDirDescription) -> dict[str, object]:
 
 def _print_directories(found: dict[int, list[LogDirDescription]]) -> None:
     print_table(
-        ("broker", "directory", "replicas", "bytes", "free", "error"),
+        ("broker", "directory", "replicas", "size", "free", "of", "error"),
         (
             (
-                broker, d.path, len(d.replicas), sum(r.size for r in d.replicas.values()),
-                d.usable_bytes, d.error,
+                broker, d.path, len(d.replicas),
+                size_shown(sum(r.size for r in d.replicas.values())),
+                size_shown(d.usable_bytes), size_shown(d.total_bytes), d.error,
             )
             for broker in sorted(found)
             for d in found[broker]
@@ -150,10 +175,10 @@ def _print_directories(found: dict[int, list[LogDirDescription]]) -> None:
 
 def _print_replicas(found: dict[int, list[LogDirDescription]]) -> None:
     print_table(
-        ("broker", "directory", "topic", "partition", "bytes", "first", "end", "behind", "error"),
+        ("broker", "directory", "topic", "partition", "size", "first", "end", "behind", "error"),
         (
             (
-                broker, d.path, tp.topic, tp.partition, r.size, r.log_start_offset,
+                broker, d.path, tp.topic, tp.partition, size_shown(r.size), r.log_start_offset,
                 r.log_end_offset, r.offset_lag, r.error,
             )
             for broker in sorted(found)

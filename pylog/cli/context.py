@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 import click
 
 from pylog import errors
+from pylog.cli import failures
 from pylog.cli.terminal import is_plain
 from pylog.clock import SYSTEM_CLOCK
 from pylog.plain_text import escaped, escaped_json
@@ -172,7 +173,7 @@ def telling_outcomes(show: Callable[[Any, Any], None]) -> Iterator[None]:
         for item, value in partly.results.items():
             show(item, value)
         for error in partly.errors.values():
-            click.echo(f"pylog: {error.name}: {escaped(' '.join(str(error).split()))}", err=True)
+            failures.tell_error(error)
         raise click.exceptions.Exit(1) from partly
 
 

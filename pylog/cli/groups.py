@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from pylog import errors
-from pylog.cli import offset_plans
+from pylog.cli import failures, offset_plans
 from pylog.cli.context import (
     Settings,
     print_json,
@@ -201,7 +201,7 @@ def reset_offsets(
                         {tp: OffsetAndMetadata(each.new) for tp, each in plan.changes.items()},
                     )
     if not execute and not export and not settings.as_json:
-        click.echo("nothing is changed: add --execute to do it", err=True)
+        failures.tell("nothing is changed: add --execute to do it")
 
 
 @groups.command()
@@ -457,6 +457,6 @@ def _show_plans(
         )
     for plan in plans.values():
         for note in plan.notes:
-            click.echo(f"pylog: {escaped(note)}", err=True)
+            failures.tell(escaped(note))
         for fault in plan.faults.values():
-            click.echo(f"pylog: {fault.name}: {escaped(str(fault))}", err=True)
+            failures.tell_error(fault)

@@ -13,6 +13,7 @@ import click
 
 from pylog import errors
 from pylog.cli.background_cluster import start_in_background
+from pylog.cli import failures
 from pylog.cli.context import Settings, key_values, print_json, with_settings
 from pylog.cli.restarts import STARTS_MAX, GiveUp, Restarts, StartAgain, TellEnded
 from pylog.clock import SYSTEM_CLOCK
@@ -176,4 +177,4 @@ def _how(status: int) -> str:
 
 def _tell(text: str) -> None:
     with contextlib.suppress(OSError):
-        click.echo(f"pylog: {text}", err=True)
+        failures.tell(text)

@@ -17,8 +17,8 @@ from typing import Any, Final
 import click
 
 from pylog import errors
+from pylog.cli import failures
 from pylog.cli.context import DEFAULT_SERVERS, WAIT_S, Seconds, Settings
-from pylog.plain_text import escaped
 
 COMMANDS: Final = {
     "bench": ("pylog.cli.bench:bench", "Measure producing, consuming, and the way between."),
@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "completion": ("pylog.cli.completion:completion", "Print a script that completes words."),
     "configs": ("pylog.cli.configs:configs", "Describe and alter settings of topics and brokers."),
     "consume": ("pylog.cli.consume:consume", "Print the records of a topic."),
+    "docs": ("pylog.cli.docs:docs", "Print where documentation and notebooks are, or show them."),
     "features": ("pylog.cli.features:features", "Look at what all brokers support, and raise it."),
     "groups": ("pylog.cli.groups:groups", "Look at groups, set their offsets, delete them."),
     "leaders": ("pylog.cli.leaders:leaders", "Elect leaders of partitions."),
@@ -47,6 +48,9 @@ NOT_OFFERED: Final[Mapping[str, str]] = {
     "reassign": "moving replicas is not offered yet; place them when a topic is created",
 }
 """Commands to come: they say so, and nothing else lists them."""
+
+WITH_BROKERS: Final = ("dump",)
+"""Commands that come with brokers, that is, with pylog-spark."""
 
 COMMAND_GROUP: Final = "pylog.commands"
 """Entry points of this group are commands too: name -> click command."""
@@ -101,6 +105,10 @@ class CommandGroup(click.Group):
             raise errors.NotOffered(f"pylog {cmd_name}: {NOT_OFFERED[cmd_name]}")
         else:
             entry_point = _entry_points().get(cmd_name)
+            if entry_point is None and cmd_name in WITH_BROKERS:
+                raise errors.ResourceNotFound(
+                    f"pylog {cmd_name} comes with pylog-spark, which is not installed"
+                )
             if entry_point is None:
                 return None
             command = entry_point.load()
@@ -127,9 +135,9 @@ def _entry_points() -> dict[str, Any]:
 
 def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from importlib.metadata import version
+        from pylog.distribution import version
 
-        click.echo(f"pylog {version('pylog-spark')}")
+        click.echo(f"pylog {version()}")
         ctx.exit()
 
 
@@ -197,8 +205,9 @@ def cli(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status comes back."""
+    failures.Form.choose(sys.argv[1:] if arguments is None else arguments)
     if sys.stdout is None:  # started with `>&-`
-        click.echo("pylog: standard output is closed", err=True)
+        failures.tell("standard output is closed")
         return 1
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(_ClosedInput())
@@ -206,6 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A locale that cannot write a character is no reason to write nothing.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        _refuse_two_distributions()
         status = cli.main(
             args=None if arguments is None else list(arguments),
             prog_name="pylog",
@@ -215,7 +225,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except click.ClickException as error:  # wrong usage: with the usage line
-        error.show()
+        if failures.Form.as_json:
+            failures.tell_error(error)
+        else:
+            error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
@@ -223,19 +236,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _give_up_output()
         return 141
     except (errors.PylogError, OSError) as error:
-        click.echo(f"pylog: {_one_line(error)}", err=True)
+        failures.tell_error(error)
         _give_up_output()
         return 1
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
-        click.echo(
-            f"pylog: a defect of pylog itself: {type(error).__name__}: {_one_line(error)} "
+        failures.tell(
+            f"a defect of pylog itself: {type(error).__name__}: {failures.message_of(error)} "
             f"(set {DEBUG_VARIABLE}=1 to see where)",
-            err=True,
+            error=type(error).__name__,
         )
         return 1
     return status if isinstance(status, int) else 0
+
+
+def _refuse_two_distributions() -> None:
+    from pylog.distribution import clash, installed
+
+    fault = clash(installed())
+    if fault:
+        raise errors.DuplicateResource(fault)
 
 
 def _give_up_output() -> None:
@@ -246,11 +267,6 @@ def _give_up_output() -> None:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _one_line(error: BaseException) -> str:
-    text = escaped(" ".join(str(error).split())) or type(error).__name__
-    return f"{error.name}: {text}" if isinstance(error, errors.PylogError) else text
 
 
 if __name__ == "__main__":

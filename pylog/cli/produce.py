@@ -11,6 +11,7 @@ from typing import IO, Final
 import click
 
 from pylog import errors
+from pylog.cli import failures
 from pylog.cli.context import (
     Settings,
     client_settings,
@@ -22,7 +23,6 @@ from pylog.cli.progress import progress
 from pylog.cli.record_input import BadLine, Line, LineReader, json_reader, text_reader
 from pylog.client.settings import PRODUCER_SETTINGS
 from pylog.model import RecordMetadata
-from pylog.plain_text import escaped
 
 FAULTS_SHOWN_MAX: Final = 5
 INTERRUPTED_SECONDS_MAX: Final = 5.0
@@ -32,13 +32,17 @@ _OPTIONS: Final = ("acks", "compression_type", "bootstrap_servers")
 
 @dataclass(slots=True)
 class _Tally:
-    """Lines that were read, acknowledged records, and the first failures in words."""
+    """Lines that were read, acknowledged records, and the first failures. Lines count from 1 in
+    the whole input; those before `from_line` are passed over.
+    """
 
-    read: int = 0
+    from_line: int = 1
+    last: int = 0  # the line that was read last
     acknowledged: int = 0
     refused: int = 0  # no record, or not taken by send(): on the main thread
     undelivered: int = 0  # later, on pylog's
-    faults: list[str] = field(default_factory=list)
+    first_failed: int | None = None
+    faults: list[tuple[int, errors.PylogError | BadLine]] = field(default_factory=list)
 
     def listener(
         self, number: int
@@ -55,6 +59,11 @@ class _Tally:
         return hear
 
     @property
+    def read(self) -> int:
+        """Lines that were to be sent."""
+        return max(self.last - self.from_line + 1, 0)
+
+    @property
     def failed(self) -> int:
         """Lines that did not get there, or maybe not."""
         return self.refused + self.undelivered
@@ -65,23 +74,45 @@ class _Tally:
         self._note(number, error)
 
     def _note(self, number: int, error: errors.PylogError | BadLine) -> None:
+        if self.first_failed is None or number < self.first_failed:
+            self.first_failed = number
         if len(self.faults) < FAULTS_SHOWN_MAX:
-            text = escaped(" ".join(str(error).split()))
-            if isinstance(error, errors.PylogError):
-                text = f"line {number}: {error.name}: {text}"
-            self.faults.append(text)
+            self.faults.append((number, error))
 
-    def tell(self) -> None:
-        """What failed, and how many did not."""
-        for text in self.faults:
-            click.echo(f"pylog: {text}", err=True)
+    @property
+    def next_line(self) -> int:
+        """Every line before it is stored. Asked when nothing is under way any more."""
+        return self.last + 1 if self.first_failed is None else self.first_failed
+
+    def tell(self, *, stopped: bool) -> None:
+        """What failed, how many did not and, where sending has `stopped`, how to go on."""
+        for number, error in self.faults:
+            if failures.Form.as_json:
+                failures.tell_error(error, line=number)
+            else:
+                named = isinstance(error, errors.PylogError)
+                failures.tell(f"line {number}: " * named + failures.in_words(error))
         more = self.failed - len(self.faults)
-        click.echo(
-            f"pylog: {self.acknowledged} of {self.read} lines that were read are acknowledged"
+        failures.tell(
+            f"{self.acknowledged} of {self.read} lines that were read are acknowledged"
             + (f", {self.failed} are not" if self.failed else "")
             + (f" ({more} more of these are not shown)" if more else ""),
-            err=True,
+            records=self.acknowledged,
+            failed=self.failed,
+            next_line=self.next_line,
         )
+        if stopped and self.acknowledged and not failures.Form.as_json:
+            failures.tell(self._way_on())
+
+    def _way_on(self) -> str:
+        stored = self.next_line - self.from_line
+        ahead = self.acknowledged - stored
+        text = f"--from-line {self.next_line} goes on"
+        if stored:
+            text = f"lines {self.from_line} to {self.next_line - 1} are stored; {text}"
+        if ahead:
+            text += f", and sends {ahead} again of those behind it, which are stored too"
+        return text
 
 
 @click.command()
@@ -113,6 +144,13 @@ class _Tally:
     show_default=True,
     help="json: lines as `pylog consume --json` prints them.",
 )
+@click.option(
+    "--from-line",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Begin at line N of the input: after a failure, the first line that is not stored.",
+)
 @click.option("--keep-going", is_flag=True, help="Go on after a record that could not be sent.")
 @click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="A producer setting.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress, no count at the end.")
@@ -128,6 +166,7 @@ def produce(
     compression: str,
     null_marker: str | None,
     layout: str,
+    from_line: int,
     keep_going: bool,
     configs: tuple[str, ...],
     quiet: bool,
@@ -135,10 +174,11 @@ def produce(
     """Send each line of FILE (default: standard input) as a record of TOPIC.
 
     Succeeds when every line was acknowledged; else it says which were not. However it ends, it
-    says how many were.
+    says how many were, and from which line on to try again.
 
     \b
     pylog produce flights flights.csv --compression zstd
+    pylog produce flights flights.csv --from-line 5
     printf 'k1:v1\\nk2:v2\\n' | pylog produce orders --key-separator : --headers origin=shell
     pylog consume orders --json --until-end | pylog produce copy --input json
     """
@@ -151,7 +191,7 @@ def produce(
         read = json_reader
     else:
         read = text_reader(key_separator, null_marker, _headers(headers))
-    tally = _Tally()
+    tally = _Tally(from_line)
     try:
         _send_all(settings, (topic, partition), file, read, tally, {
             "acks": acks,
@@ -160,13 +200,15 @@ def produce(
         }, keep_going=keep_going, quiet=quiet or settings.as_json)  # fmt: skip
         if settings.as_json:
             told: dict[str, object] = {"topic": topic, "records": tally.acknowledged}
-            print_json(told | ({"failed": tally.failed} if tally.failed else {}))
+            if tally.failed:
+                told |= {"failed": tally.failed, "next_line": tally.next_line}
+            print_json(told)
     except BaseException:
         if tally.read:
-            tally.tell()
+            tally.tell(stopped=True)
         raise
     if tally.failed:
-        tally.tell()
+        tally.tell(stopped=not keep_going)
     elif not quiet and not settings.as_json:
         with contextlib.suppress(BrokenPipeError):
             sent = tally.acknowledged
@@ -197,7 +239,9 @@ def _send_all(
     ):
         try:
             for number, line in enumerate(_lines(file, advance), 1):
-                tally.read = number
+                tally.last = number
+                if number < tally.from_line:
+                    continue
                 try:
                     record: Line = read(line, number)
                     producer.send(
@@ -214,6 +258,10 @@ def _send_all(
                 if tally.failed and not keep_going:
                     break
             producer.flush()
+            if tally.last < tally.from_line - 1:
+                raise click.UsageError(
+                    f"--from-line {tally.from_line}: the input has {tally.last} lines"
+                )
         except KeyboardInterrupt:
             producer.close(timeout=INTERRUPTED_SECONDS_MAX)
             raise

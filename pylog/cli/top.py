@@ -11,7 +11,9 @@ from typing import Final
 import click
 
 from pylog import errors
+from pylog.cli import failures
 from pylog.cli.activity import Look, group_rows, look, topic_rows
+from pylog.cli.amounts import rate_shown
 from pylog.cli.context import Seconds, Settings, print_json, print_table, table_of, with_settings
 from pylog.cli.moments import seconds_shown
 from pylog.cli.terminal import is_plain
@@ -51,7 +53,7 @@ def top(settings: Settings, interval: float, count: int | None, internal: bool, 
             except errors.PylogError as error:
                 if before is None:
                     raise
-                click.echo(f"pylog: {error}", err=True)
+                failures.tell_error(error)
             else:
                 show(before, now)
                 before = now
@@ -91,16 +93,12 @@ def _head(now: Look) -> str:
 def _tables(
     before: Look | None, now: Look, rows: int
 ) -> list[tuple[Sequence[str], list[Sequence[object]]]]:
-    topics = [(*row[:-1], _shown(row.records)) for row in topic_rows(before, now)[:rows]]
+    topics = [(*row[:-1], rate_shown(row.records)) for row in topic_rows(before, now)[:rows]]
     groups = [
-        (*row[:-2], seconds_shown(row.lag_seconds), _shown(row.records))
+        (*row[:-2], seconds_shown(row.lag_seconds), rate_shown(row.records))
         for row in group_rows(before, now)[:rows]
     ]
     return [(TOPIC_COLUMNS, [*topics]), (GROUP_COLUMNS, [*groups])]
-
-
-def _shown(rate: float | None) -> str | None:
-    return None if rate is None else f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
 
 
 def _show_plain(before: Look | None, now: Look, rows: int) -> None:

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pylog import errors
+from pylog.cli.activity import Look, record_counts, topic_looks, topic_rows
+from pylog.cli.amounts import rate_shown, size_shown
 from pylog.cli.context import (
+    Seconds,
     Settings,
     complete_topics,
     key_values,
@@ -18,6 +21,8 @@ from pylog.cli.context import (
     telling_outcomes,
     with_settings,
 )
+from pylog.cli.topic_sizes import ask_topic_sizes
+from pylog.clock import SYSTEM_CLOCK
 from pylog.model import NewPartitions, NewTopic, PartitionDescription, TopicDescription
 from pylog.plain_text import escaped
 
@@ -109,16 +114,86 @@ def _replicas(text: str) -> list[list[int]]:
 
 @topics.command(name="list")
 @click.option("--internal", is_flag=True, help="Internal topics too.")
+@click.option("--names", "only_names", is_flag=True, help="Nothing but names, one a line.")
+@click.option(
+    "--interval",
+    type=Seconds(min=0),
+    default=1.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds over which rates are taken; 0: no rates, and no wait for them.",
+)
 @with_settings
-def list_(settings: Settings, internal: bool) -> None:
-    """List the topics' names."""
+def list_(settings: Settings, internal: bool, only_names: bool, interval: float) -> None:
+    """List topics: partitions, replicas, records, size, and records that come a second.
+
+    Records are those between the first and the last offset; compaction and transactions make them
+    fewer. The size is that of one copy.
+
+    \b
+    pylog topics list
+    pylog topics list --names
+    pylog topics list --json | jq -r '.[] | select(.under_replicated > 0) | .name'
+    pylog topics list --json --interval 0 | jq 'map(.size_bytes) | add'
+    """
     with settings.admin() as admin:
-        names = admin.list_topics(internal=internal)
+        if only_names:
+            names = admin.list_topics(internal=internal)
+            if settings.as_json:
+                print_json(names)
+            else:
+                for name in names:
+                    click.echo(escaped(name))
+            return
+        rows = _listed(admin, internal, interval)
     if settings.as_json:
-        print_json(names)
-    else:
-        for name in names:
-            click.echo(escaped(name))
+        print_json(rows)
+        return
+    print_table(
+        ("topic", "partitions", "replicas", "records", "size", "records/s", "faults"),
+        (
+            (
+                row["name"], row["partitions"], row["replicas"], _count(row["records"]),
+                size_shown(row["size_bytes"]), rate_shown(row["records_per_second"]), _faults(row),
+            )
+            for row in rows
+        ),
+    )  # fmt: skip
+
+
+def _listed(admin: AdminClient, internal: bool, interval: float) -> list[dict[str, Any]]:
+    """What is told of each topic, by name."""
+    first, began_ms = topic_looks(admin, internal=internal), SYSTEM_CLOCK.monotonic_ms()
+    sizes, counts = ask_topic_sizes(admin), record_counts(admin, first)
+    now, rates = first, {}
+    if interval and first:
+        SYSTEM_CLOCK.sleep(max(began_ms + interval * 1000 - SYSTEM_CLOCK.monotonic_ms(), 0) / 1000)
+        now = topic_looks(admin, internal=internal)
+        looks = (Look(began_ms, 0, first, {}), Look(SYSTEM_CLOCK.monotonic_ms(), 0, now, {}))
+        rates = {row.topic: row.records for row in topic_rows(*looks)}
+    return [
+        {
+            "name": name,
+            "partitions": topic.partitions,
+            "replicas": topic.replicas,
+            "records": counts.get(name),
+            "size_bytes": sizes[name].copy if name in sizes else None,
+            "disk_bytes": sizes[name].disks if name in sizes else None,
+            "records_per_second": rates.get(name),
+            "offline": topic.offline,
+            "under_replicated": topic.under_replicated,
+        }
+        for name, topic in sorted(now.items())
+    ]
+
+
+def _count(number: int | None) -> str | None:
+    return None if number is None else f"{number:,}"
+
+
+def _faults(row: Mapping[str, Any]) -> str:
+    names = {"offline": "offline", "under_replicated": "under-replicated"}
+    return ", ".join(f"{row[key]} {words}" for key, words in names.items() if row[key])
 
 
 @topics.command()

@@ -113,7 +113,7 @@ _COMMON: Final = (
     ConfigKey(
         "bootstrap.timeout.ms",
         int,
-        10_000,
+        8_000,
         "How long to try the addresses of bootstrap.servers before any of them has answered; then "
         "the call that waits fails, and the next one tries anew. pylog's own.",
         low=0,

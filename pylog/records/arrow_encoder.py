@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pylog.model import NO_EPOCH, NO_TIMESTAMP
-from pylog.records import arrow_encode_kernels as kernels
+from pylog.model import NO_TIMESTAMP
+from pylog.records import compiled
 from pylog.records.arrow_columns import (
     NO_BYTES,
-    NO_WORDS,
-    ByteColumn,
-    HeaderColumn,
-    Words,
     byte_column,
     frozen,
     header_column,
     timestamp_column,
 )
-from pylog.records.batch import (
-    HEADER_SIZE,
-    TRANSACTIONAL_BIT,
-    CompressionType,
-    add_to_sequence,
-    header_before,
-    header_with_producer,
-)
-from pylog.records.compression import Compression, compress
-from pylog.records.native.list_encoder import put_header
-from pylog.records.native.raw_memory import data_address, new_buffer
+from pylog.records.batch import header_with_producer
+from pylog.records.compression import Compression
 
+_ENGINE: Final[Any] = import_module(
+    f"pylog.records.{'arrow_writer' if compiled.is_there() else 'plain_arrow_writer'}"
+)
+"""What encodes in this process; loaded with this module, which is imported ahead of need."""
 _RECORD_OVERHEAD: Final = 8
 """Lengths and deltas of a record, mostly."""
 
@@ -85,7 +77,7 @@ class ArrowEncoder:
         """About how many bytes the rows with these indices take in a batch, keys apart."""
         sizes = np.maximum(self._value.lengths[rows], 0) + _RECORD_OVERHEAD
         if self._headers is not None:
-            sizes += _header_sizes(self._headers)[rows]
+            sizes += _ENGINE.header_sizes(self._headers)[rows]
         return sizes
 
     def encode(self, rows: NDArray[Any] | None, settings: BatchSettings) -> list[bytes]:
@@ -103,7 +95,8 @@ class ArrowEncoder:
             headers = None if headers is None else headers.take(chosen)
         if len(timestamps) == 0:
             return []
-        return _encode(value, key, headers, timestamps, settings)
+        batches: list[bytes] = _ENGINE.encode(value, key, headers, timestamps, settings)
+        return batches
 
 
 def encode_from_arrow(
@@ -140,114 +133,12 @@ def encode_from_arrow(
     return encoder.encode(rows, settings)
 
 
-def _encode(
-    value: ByteColumn,
-    key: ByteColumn,
-    headers: HeaderColumn | None,
-    timestamps: Words,
-    settings: BatchSettings,
-) -> list[bytes]:
-    compression = Compression.of(settings.compression)
-    header_sizes = _header_sizes(headers)
-    count = len(timestamps)
-    stops, sizes = np.empty(count, np.int64), np.empty(count, np.int64)
-    batches = kernels.split_columns(
-        key.lengths,
-        value.lengths,
-        header_sizes,
-        timestamps,
-        settings.batch_size - HEADER_SIZE,
-        stops,
-        sizes,
-    )
-    stops, sizes = stops[:batches], sizes[:batches]
-    # Without a codec the records are written where they stay; else into memory to compress from.
-    start = HEADER_SIZE if compression.codec is CompressionType.NONE else 0
-    buffers = [new_buffer(start + size) for size in sizes.tolist()]
-    addresses = np.array([data_address(buffer) + start for buffer in buffers], np.int64)
-    names, contents = (NO_BYTES, NO_BYTES) if headers is None else (headers.keys, headers.values)
-    written = kernels.write_columns(
-        frozen(addresses),
-        frozen(stops),
-        frozen(sizes),
-        key.address,
-        key.starts,
-        key.lengths,
-        value.address,
-        value.starts,
-        value.lengths,
-        timestamps,
-        header_sizes,
-        NO_WORDS if headers is None else headers.starts,
-        NO_WORDS if headers is None else headers.counts,
-        names.address,
-        names.starts,
-        names.lengths,
-        contents.address,
-        contents.starts,
-        contents.lengths,
-    )
-    assert written == batches
-    return _finish(buffers, start, stops, timestamps, compression, settings)
-
-
-def _header_sizes(headers: HeaderColumn | None) -> Words:
-    if headers is None:
-        return NO_WORDS
-    sizes = np.empty(len(headers.starts), np.int64)
-    kernels.measure_header_column(
-        headers.starts, headers.counts, headers.keys.lengths, headers.values.lengths, sizes
-    )
-    return frozen(sizes)
-
-
-def _finish(
-    buffers: list[bytes | bytearray],
-    start: int,
-    stops: NDArray[np.int64],
-    timestamps: Words,
-    compression: Compression,
-    settings: BatchSettings,
-) -> list[bytes]:
-    """Headers before the written records."""
-    firsts = np.concatenate(([0], stops[:-1]))
-    largest = np.maximum.reduceat(timestamps, firsts).tolist()
-    base_timestamps = timestamps[firsts].tolist()
-    counts = (stops - firsts).tolist()
-    sequence = settings.base_sequence
-    codec = int(compression.codec)
-    attributes = codec | TRANSACTIONAL_BIT if settings.transactional else codec
-    finished: list[bytes] = []
-    for index, buffer in enumerate(buffers):
-        records = memoryview(buffer)[start:] if start else compress(compression, buffer)
-        header = header_before(
-            records,
-            attributes,
-            counts[index],
-            base_timestamps[index],
-            largest[index],
-            0,
-            NO_EPOCH,
-            settings.producer_id,
-            settings.producer_epoch,
-            sequence,
-            checked=not settings.stamped_later,
-        )
-        if sequence >= 0:
-            sequence = add_to_sequence(sequence, counts[index])
-        if start:
-            finished.append(put_header(buffer, header))
-        else:
-            finished.append(header + records)
-    return finished
-
-
 def stamp_producer(
     batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int
 ) -> bytes:
     """The batch with producer and sequence, and the CRC: the same object, which nobody but the
     caller has seen, where `with_producer` would copy it.
     """
-    return put_header(
-        batch, header_with_producer(batch, producer_id, producer_epoch, base_sequence)
-    )
+    header = header_with_producer(batch, producer_id, producer_epoch, base_sequence)
+    stamped: bytes = _ENGINE.put_header(batch, header)
+    return stamped

@@ -9,6 +9,7 @@ Python. Pure but for the imports; `kernels` loads ahead of need.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Final
 
 from pylog.records.native import Switch
@@ -24,6 +25,9 @@ smaller, even after a pause."""
 FOR_LISTS: Final = ("native.encode_kernels", "native.decode_kernels")
 
 
+_NUMBA: Final = find_spec("numba") is not None
+
+
 class _Progress:
     """Of this process's kernels for lists. Each only ever becomes true."""
 
@@ -31,11 +35,19 @@ class _Progress:
     done = False
 
 
+def is_there() -> bool:
+    """Whether this process can compile at all: numba is optional where pylog is only a client."""
+    return _NUMBA
+
+
 def is_small(records: int) -> bool:
     """Whether it is a matter for plain Python to read a batch of so many records.
 
-    Any batch is while the kernels are on their way: who waited for them would wait longer.
+    Any batch is while the kernels are on their way, for who waited for them would wait longer, and
+    without numba.
     """
+    if not _NUMBA:
+        return True
     if _Progress.done:
         return records <= SMALL_BATCH_RECORDS
     return records <= COLD_BATCH_RECORDS or _Progress.begun

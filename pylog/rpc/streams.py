@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from pylog import errors
+from pylog import distribution, errors
 from pylog.rpc.apis import UNARY_APIS
 from pylog.rpc.framing import JOINED_BYTES_MAX, LENGTH_BYTES, Chunks
 from pylog.rpc.v1 import common_pb2, stream_pb2
@@ -35,9 +35,6 @@ FETCH: Final = stream_pb2.STREAM_FETCH
 CALLS: Final = stream_pb2.STREAM_CALLS
 
 SOFTWARE: Final = "pylog"
-PACKAGE: Final = "pylog-spark"
-UNKNOWN_VERSION: Final = "unknown"
-"""Kafka's word, for software that was not installed as a package."""
 
 _KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 _UNSENT_MS_MAX: Final = 30_000
@@ -86,12 +83,7 @@ def welcome(
 @lru_cache(1)
 def software_version() -> str:
     """The installed package's version."""
-    from importlib import metadata  # costs 10 ms: only who greets needs it
-
-    try:
-        return metadata.version(PACKAGE)
-    except metadata.PackageNotFoundError:
-        return UNKNOWN_VERSION
+    return distribution.version()
 
 
 @lru_cache(1)

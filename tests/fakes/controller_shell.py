@@ -66,6 +66,7 @@ class ControllerShell:
         *,
         settings: ControllerSettings | None = None,
         now_ms: int = 1_000,
+        wall_ms: int = 0,
         ids: object = None,
         next_offset: Offset | None = None,
     ) -> None:
@@ -82,7 +83,7 @@ class ControllerShell:
         self.controller = Controller(
             machine_of(image), self.settings, make, next_offset=next_offset
         )
-        self.perform(self.controller.start(now_ms))
+        self.perform(self.controller.start(now_ms, wall_ms))
 
     def perform(self, effects: list[Effect]) -> list[Effect]:
         """Carries out `effects` and what follows from them; they come back for comparison."""

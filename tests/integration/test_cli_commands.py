@@ -12,6 +12,7 @@ import pytest
 
 from pylog import LocalCluster
 from pylog.cli.main import main
+from pylog.clock import SYSTEM_CLOCK
 from tests.fakes.waiting import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -255,6 +256,14 @@ def test_a_broker_that_has_stopped_is_shown_as_fenced(run: Run, cluster: LocalCl
     try:
         away = [(1, False), (2, False), (3, True)]
         eventually(30, lambda: states() == away, "broker 3 is fenced")
+        since_ms = json.loads(run("cluster", "describe", "--json")[1])["brokers"][2][
+            "fenced_since_ms"
+        ]
+        assert 0 <= SYSTEM_CLOCK.wall_ms() - since_ms < 60_000
+        assert re.search(
+            r"\n2 of 3 brokers are live, broker 3 is fenced since \d\d:\d\d:\d\d UTC\n",
+            run("cluster", "describe")[1],
+        )
     finally:
         cluster.start(3)
     here = [(1, False), (2, False), (3, False)]
@@ -272,7 +281,7 @@ def test_benches_are_bounded_and_leave_nothing(run: Run, arguments: tuple[str, .
     assert (figures["bench"], figures["records"], figures["bytes"]) == (arguments[0], 500, 50_000)
     assert figures["records_per_s"] > 0
     assert ("latency_ms" in figures) == (arguments[0] != "consume")
-    names = run("topics", "list")[1].split()
+    names = run("topics", "list", "--names")[1].split()
     assert not [name for name in names if name.startswith("pylog-bench")]
 
 

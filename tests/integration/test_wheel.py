@@ -44,6 +44,11 @@ def test_an_installed_wheel_knows_its_application_and_settings(tmp_path: Path) -
     monitoring = {p.name for p in Path(paths["monitoring"]).iterdir()}
     assert {"grafana.json", "alerts.yml"} <= monitoring
     assert (installed / "pyspark_pylog" / "__init__.py").exists()
+    documentation = installed / "pylog" / "documentation"
+    for name in ("README.md", "docs/operating.md", "notebooks/01_quickstart.ipynb"):
+        assert (documentation / name).read_bytes() == (ROOT / name).read_bytes()
+    (licence,) = installed.glob("pylog_spark-*.dist-info/licenses/LICENSE")
+    assert licence.read_text() == (ROOT / "LICENSE").read_text()
     # Where Python reads it at its start.
     pth = "_pylog_pyspark_files.pth"
     assert (installed / pth).read_text() == (ROOT / "pyspark_pylog" / pth).read_text()
@@ -63,6 +68,7 @@ def test_wheel_and_checkout_have_the_same_modules(tmp_path: Path) -> None:
         for link in (ROOT / "src").iterdir()
         for path in link.resolve().rglob("*.py")
     }
+    shipped = {name for name in shipped if not name.startswith("pylog/documentation/")}
     assert shipped - {"pylog_broker/spark/resources/broker_app.py"} == here
 
 

@@ -361,6 +361,7 @@ def broker_description(broker: BrokerInfo, *, fenced: bool = False) -> BrokerDes
         broker.rack or None,
         broker.epoch,
         fenced,
+        broker.fenced_since_ms or None if fenced else None,
     )
 
 

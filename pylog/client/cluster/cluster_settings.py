@@ -22,7 +22,7 @@ class ClusterSettings:
     metadata_max_age_ms: int
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 1_000
-    bootstrap_timeout_ms: int = 10_000
+    bootstrap_timeout_ms: int = 8_000
     by_gateway: bool = False
     """`client.routing=gateway`: every connection goes to one of the bootstrap addresses."""
     framed: bool = True

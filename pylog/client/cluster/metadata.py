@@ -34,6 +34,8 @@ class BrokerInfo:
     epoch: int = -1
     stream: Address | None = None
     """Where it takes framed streams."""
+    fenced_since_ms: int = 0
+    """The time of day since when it does not serve; 0: it does, or that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ def broker_of(broker: common_pb2.Broker) -> BrokerInfo:
         broker.rack,
         broker.epoch,
         _address_of(broker.stream_endpoint) if broker.HasField("stream_endpoint") else None,
+        broker.fenced_since_ms,
     )
 
 

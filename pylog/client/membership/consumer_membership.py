@@ -122,6 +122,7 @@ class ConsumerMembership:
         self._last_poll_ms: int | None = None
         self._is_late = False
         self._left: Answer[None] | None = None
+        self._may_be_known = False  # a coordinator may have heard of this member
         self._is_telling = False  # it has given all up, and the coordinator is to know
         self._leave_by_ms: int | None = None
         self._error: errors.PylogError | None = None
@@ -385,6 +386,7 @@ class ConsumerMembership:
             0 if joins or acknowledges else max(self._interval_ms, STANDING_MS),
             regex,
         )
+        self._may_be_known = True
         self._effects.append(self._in_flight)
 
     def on_heartbeat(
@@ -470,7 +472,7 @@ class ConsumerMembership:
     # ---- leaving ------------------------------------------------------------------------------
 
     def _leave_now(self) -> None:
-        if self._identity.generation < JOIN_EPOCH:
+        if self._identity.generation < JOIN_EPOCH or not self._may_be_known:
             self._has_left()
         else:
             self._is_telling = True
@@ -513,6 +515,7 @@ class ConsumerMembership:
             return
         self._become(_S.UNSUBSCRIBED)
         self._is_telling, self._leave_by_ms, self._failures = False, None, 0
+        self._may_be_known = False
         self._identity.forget_generation()
         self._identity.takes_part = self._subscribes
         self._error = None

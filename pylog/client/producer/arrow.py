@@ -1,5 +1,5 @@
 """Rows of an Arrow table as record batches for `Producer.send_arrow`; nothing looks at a row in
-Python. Imported at the first use only, because it brings pyarrow and numba.
+Python. Imported at the first use only, because it brings pyarrow and, where it is installed, numba.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from pylog import errors
 from pylog.client.sending.producer_batch import BATCH_OVERHEAD
 from pylog.records.arrow_encoder import ArrowEncoder, BatchSettings
-from pylog.records.compression import Compression
-from pylog.records.partitioner_kernels import (
+from pylog.records.arrow_partitions import (
     NO_KEY,
     partitions_for_keys,
     rows_by_partition,
 )
+from pylog.records.compression import Compression
 
 COLUMNS: Final = ("key", "value", "headers", "partition", "timestamp")
 ARROW_BATCH_BYTES: Final = 262_144

@@ -144,7 +144,7 @@ class TransactionUse:
     def _wait(self, operation: Operation, limit_s: float) -> None:
         waiter: Future[errors.PylogError | None] = operation.waiter
         try:
-            error = waiter.result(limit_s)
+            error = self._first_result(waiter, limit_s)
         except TimeoutError:
             with self._loop.lock:
                 fault = self._transactions.last_fault
@@ -157,3 +157,20 @@ class TransactionUse:
             self._transactions.collected(operation)
         if error is not None:
             raise error
+
+    def _first_result(
+        self, waiter: Future[errors.PylogError | None], limit_s: float
+    ) -> errors.PylogError | None:
+        """What the operation came to. BootstrapFailed, while it goes on, where no server has ever
+        answered for `bootstrap.timeout.ms`; TimeoutError after `limit_s`.
+        """
+        cluster = self._loop.cluster
+        patience_ms = cluster.settings.bootstrap_timeout_ms
+        if patience_ms < limit_s * 1000 and not cluster.metadata.version:
+            try:
+                return waiter.result(patience_ms / 1000)
+            except TimeoutError:
+                if not cluster.metadata.version:
+                    raise cluster.unreachable(patience_ms) from None
+            limit_s -= patience_ms / 1000
+        return waiter.result(limit_s)

@@ -11,9 +11,9 @@ out again that nobody else holds). It believes, of CPython 3.11 to 3.13 with its
 - `sys.getrefcount` tells whether anybody else holds an object.
 
 That is looked at when this package is imported, once in each process. Where it does not hold, with
-another interpreter, and on request, all of it is off, with one line in the log. Lists of records
-are then encoded and decoded by plain Python, Arrow's columns are copied once more, and each record
-has a handle of its own. Results are the same to the byte; it is slower.
+another interpreter, without numba, and on request, all of it is off, with one line in the log.
+Lists of records are then encoded and decoded by plain Python, Arrow's columns are copied once more,
+and each record has a handle of its own. Results are the same to the byte; it is slower.
 
 On request: `PYLOG_NATIVE=off` in the environment, or `turn_off` before the first client is made.
 """
@@ -25,6 +25,7 @@ import logging
 import os
 import sys
 import sysconfig
+from importlib.util import find_spec
 from typing import Final
 
 logger = logging.getLogger(__name__)
@@ -52,13 +53,13 @@ def is_on() -> bool:
     return Switch.on
 
 
-def turn_off(why: str = "it was asked for") -> None:
+def turn_off(why: str = "it was asked for", *, level: int = logging.WARNING) -> None:
     """From now on nothing new goes by addresses. Call it before clients are imported: whether a
     producer's handles are given out again is decided then.
     """
     if Switch.on:
         Switch.on, Switch.why_off = False, why
-        logger.warning("records are read and written without native addresses, slower: %s", why)
+        logger.log(level, "records are read and written without native addresses, slower: %s", why)
 
 
 def interpreter_fault(implementation: str, version: tuple[int, ...], *, free_threaded: bool) -> str:
@@ -105,6 +106,9 @@ class _Slotted:
 def _look() -> None:
     if os.environ.get(VARIABLE, "").strip().lower() in _OFF:
         turn_off(f"{VARIABLE} says so")
+        return
+    if find_spec("numba") is None:  # an installation for clients alone, and nothing to warn of
+        turn_off("numba is not installed", level=logging.INFO)
         return
     fault = (
         interpreter_fault(

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19pylog/rpc/v1/common.proto\x12\x08pylog.v1\"&\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"&\n\x08\x45ndpoint\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\x05\"\x84\x01\n\x06\x42roker\x12\n\n\x02id\x18\x01 \x01(\x05\x12$\n\x08\x65ndpoint\x18\x02 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x0c\n\x04rack\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12+\n\x0fstream_endpoint\x18\x05 \x01(\x0b\x32\x12.pylog.v1.Endpointb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19pylog/rpc/v1/common.proto\x12\x08pylog.v1\"&\n\x05\x45rror\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\"&\n\x08\x45ndpoint\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x0c\n\x04port\x18\x02 \x01(\x05\"\x9d\x01\n\x06\x42roker\x12\n\n\x02id\x18\x01 \x01(\x05\x12$\n\x08\x65ndpoint\x18\x02 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x0c\n\x04rack\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x03\x12+\n\x0fstream_endpoint\x18\x05 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x17\n\x0f\x66\x65nced_since_ms\x18\x06 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,5 +36,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENDPOINT']._serialized_start=79
   _globals['_ENDPOINT']._serialized_end=117
   _globals['_BROKER']._serialized_start=120
-  _globals['_BROKER']._serialized_end=252
+  _globals['_BROKER']._serialized_end=277
 # @@protoc_insertion_point(module_scope)

@@ -22,15 +22,17 @@ class Endpoint(_message.Message):
     def __init__(self, host: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("id", "endpoint", "rack", "epoch", "stream_endpoint")
+    __slots__ = ("id", "endpoint", "rack", "epoch", "stream_endpoint", "fenced_since_ms")
     ID_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     RACK_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STREAM_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    FENCED_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     id: int
     endpoint: Endpoint
     rack: str
     epoch: int
     stream_endpoint: Endpoint
-    def __init__(self, id: _Optional[int] = ..., endpoint: _Optional[_Union[Endpoint, _Mapping]] = ..., rack: _Optional[str] = ..., epoch: _Optional[int] = ..., stream_endpoint: _Optional[_Union[Endpoint, _Mapping]] = ...) -> None: ...
+    fenced_since_ms: int
+    def __init__(self, id: _Optional[int] = ..., endpoint: _Optional[_Union[Endpoint, _Mapping]] = ..., rack: _Optional[str] = ..., epoch: _Optional[int] = ..., stream_endpoint: _Optional[_Union[Endpoint, _Mapping]] = ..., fenced_since_ms: _Optional[int] = ...) -> None: ...

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from pylog.rpc.v1 import common_pb2 as pylog_dot_rpc_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1apylog/rpc/v1/records.proto\x12\x08pylog.v1\x1a\x19pylog/rpc/v1/common.proto\"\xd7\x04\n\x0eMetadataRecord\x12*\n\x07\x63luster\x18\x01 \x01(\x0b\x32\x17.pylog.v1.ClusterRecordH\x00\x12;\n\x10\x63ontroller_epoch\x18\x02 \x01(\x0b\x32\x1f.pylog.v1.ControllerEpochRecordH\x00\x12\x39\n\x0fregister_broker\x18\x03 \x01(\x0b\x32\x1e.pylog.v1.RegisterBrokerRecordH\x00\x12\x35\n\rbroker_change\x18\x04 \x01(\x0b\x32\x1c.pylog.v1.BrokerChangeRecordH\x00\x12=\n\x11unregister_broker\x18\x05 \x01(\x0b\x32 .pylog.v1.UnregisterBrokerRecordH\x00\x12&\n\x05topic\x18\x06 \x01(\x0b\x32\x15.pylog.v1.TopicRecordH\x00\x12.\n\tpartition\x18\x07 \x01(\x0b\x32\x19.pylog.v1.PartitionRecordH\x00\x12\x33\n\x0cremove_topic\x18\x08 \x01(\x0b\x32\x1b.pylog.v1.RemoveTopicRecordH\x00\x12\x33\n\x0cproducer_ids\x18\t \x01(\x0b\x32\x1b.pylog.v1.ProducerIdsRecordH\x00\x12(\n\x06\x63onfig\x18\n \x01(\x0b\x32\x16.pylog.v1.ConfigRecordH\x00\x12\x35\n\rfeature_level\x18\x0b \x01(\x0b\x32\x1c.pylog.v1.FeatureLevelRecordH\x00\x42\x08\n\x06record\"#\n\rClusterRecord\x12\x12\n\ncluster_id\x18\x01 \x01(\t\"8\n\x15\x43ontrollerEpochRecord\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\"1\n\x12\x46\x65\x61tureLevelRecord\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\x05\"\xd0\x04\n\x14RegisterBrokerRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x16\n\x0eincarnation_id\x18\x03 \x01(\t\x12\x0f\n\x07host_id\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12+\n\x0f\x63lient_endpoint\x18\x06 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x30\n\x14replication_endpoint\x18\x07 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x14\n\x0c\x64irectory_id\x18\x08 \x01(\t\x12\x0f\n\x07\x62oot_id\x18\t \x01(\t\x12\x0e\n\x06\x66\x65nced\x18\n \x01(\x08\x12\x1e\n\x16in_controlled_shutdown\x18\x0b \x01(\x08\x12G\n\rstatic_config\x18\x0c \x03(\x0b\x32\x30.pylog.v1.RegisterBrokerRecord.StaticConfigEntry\x12+\n\x0fstream_endpoint\x18\r \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x10\n\x08log_dirs\x18\x0e \x03(\t\x12\x18\n\x10offline_log_dirs\x18\x0f \x03(\t\x12%\n\tlisteners\x18\x10 \x03(\x0b\x32\x12.pylog.v1.Listener\x12$\n\x08software\x18\x11 \x01(\x0b\x32\x12.pylog.v1.Software\x1a\x33\n\x11StaticConfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"a\n\x08Listener\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x08\x65ndpoint\x18\x02 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x10\n\x08protocol\x18\x03 \x01(\t\x12\x0f\n\x07purpose\x18\x04 \x01(\t\"\xac\x01\n\x08Software\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12*\n\x04\x61pis\x18\x03 \x03(\x0b\x32\x1c.pylog.v1.Software.ApisEntry\x12(\n\x08\x66\x65\x61tures\x18\x04 \x03(\x0b\x32\x16.pylog.v1.FeatureRange\x1a+\n\tApisEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"=\n\x0c\x46\x65\x61tureRange\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06lowest\x18\x02 \x01(\x05\x12\x0f\n\x07highest\x18\x03 \x01(\x05\"\x87\x01\n\x12\x42rokerChangeRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x0e\n\x06\x66\x65nced\x18\x03 \x01(\x08\x12\x1e\n\x16in_controlled_shutdown\x18\x04 \x01(\x08\x12\x18\n\x10offline_log_dirs\x18\x05 \x03(\t\"+\n\x16UnregisterBrokerRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\"-\n\x0bTopicRecord\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\"\xe3\x02\n\x0fPartitionRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x10\n\x08replicas\x18\x03 \x03(\x05\x12\x0b\n\x03isr\x18\x04 \x03(\x05\x12 \n\x18\x65ligible_leader_replicas\x18\x05 \x03(\x05\x12\x16\n\x0elast_known_elr\x18\x06 \x03(\x05\x12\x0e\n\x06leader\x18\x07 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x08 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\t \x01(\x05\x12\x13\n\x0b\x64irectories\x18\n \x03(\t\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\x0b \x03(\x05\x12\x19\n\x11removing_replicas\x18\x0c \x03(\x05\x12\x17\n\x0f\x66\x61iled_replicas\x18\r \x03(\x05\x12\x18\n\x10\x65mptied_replicas\x18\x0e \x03(\x05\x12\x17\n\x0fnever_committed\x18\x0f \x01(\x08\"%\n\x11RemoveTopicRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\"V\n\x11ProducerIdsRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x18\n\x10next_producer_id\x18\x03 \x01(\x03\"\xcc\x01\n\x0c\x43onfigRecord\x12:\n\rresource_type\x18\x01 \x01(\x0e\x32#.pylog.v1.ConfigRecord.ResourceType\x12\x15\n\rresource_name\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x12\n\x05value\x18\x04 \x01(\tH\x00\x88\x01\x01\"=\n\x0cResourceType\x12\x0b\n\x07\x43LUSTER\x10\x00\x12\t\n\x05TOPIC\x10\x01\x12\n\n\x06\x42ROKER\x10\x02\x12\t\n\x05GROUP\x10 B\x08\n\x06_valueb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1apylog/rpc/v1/records.proto\x12\x08pylog.v1\x1a\x19pylog/rpc/v1/common.proto\"\xd7\x04\n\x0eMetadataRecord\x12*\n\x07\x63luster\x18\x01 \x01(\x0b\x32\x17.pylog.v1.ClusterRecordH\x00\x12;\n\x10\x63ontroller_epoch\x18\x02 \x01(\x0b\x32\x1f.pylog.v1.ControllerEpochRecordH\x00\x12\x39\n\x0fregister_broker\x18\x03 \x01(\x0b\x32\x1e.pylog.v1.RegisterBrokerRecordH\x00\x12\x35\n\rbroker_change\x18\x04 \x01(\x0b\x32\x1c.pylog.v1.BrokerChangeRecordH\x00\x12=\n\x11unregister_broker\x18\x05 \x01(\x0b\x32 .pylog.v1.UnregisterBrokerRecordH\x00\x12&\n\x05topic\x18\x06 \x01(\x0b\x32\x15.pylog.v1.TopicRecordH\x00\x12.\n\tpartition\x18\x07 \x01(\x0b\x32\x19.pylog.v1.PartitionRecordH\x00\x12\x33\n\x0cremove_topic\x18\x08 \x01(\x0b\x32\x1b.pylog.v1.RemoveTopicRecordH\x00\x12\x33\n\x0cproducer_ids\x18\t \x01(\x0b\x32\x1b.pylog.v1.ProducerIdsRecordH\x00\x12(\n\x06\x63onfig\x18\n \x01(\x0b\x32\x16.pylog.v1.ConfigRecordH\x00\x12\x35\n\rfeature_level\x18\x0b \x01(\x0b\x32\x1c.pylog.v1.FeatureLevelRecordH\x00\x42\x08\n\x06record\"#\n\rClusterRecord\x12\x12\n\ncluster_id\x18\x01 \x01(\t\"8\n\x15\x43ontrollerEpochRecord\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x10\n\x08since_ms\x18\x02 \x01(\x03\"1\n\x12\x46\x65\x61tureLevelRecord\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\x05\"\xe9\x04\n\x14RegisterBrokerRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x16\n\x0eincarnation_id\x18\x03 \x01(\t\x12\x0f\n\x07host_id\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12+\n\x0f\x63lient_endpoint\x18\x06 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x30\n\x14replication_endpoint\x18\x07 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x14\n\x0c\x64irectory_id\x18\x08 \x01(\t\x12\x0f\n\x07\x62oot_id\x18\t \x01(\t\x12\x0e\n\x06\x66\x65nced\x18\n \x01(\x08\x12\x1e\n\x16in_controlled_shutdown\x18\x0b \x01(\x08\x12G\n\rstatic_config\x18\x0c \x03(\x0b\x32\x30.pylog.v1.RegisterBrokerRecord.StaticConfigEntry\x12+\n\x0fstream_endpoint\x18\r \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x10\n\x08log_dirs\x18\x0e \x03(\t\x12\x18\n\x10offline_log_dirs\x18\x0f \x03(\t\x12%\n\tlisteners\x18\x10 \x03(\x0b\x32\x12.pylog.v1.Listener\x12$\n\x08software\x18\x11 \x01(\x0b\x32\x12.pylog.v1.Software\x12\x17\n\x0f\x66\x65nced_since_ms\x18\x12 \x01(\x03\x1a\x33\n\x11StaticConfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"a\n\x08Listener\x12\x0c\n\x04name\x18\x01 \x01(\t\x12$\n\x08\x65ndpoint\x18\x02 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x10\n\x08protocol\x18\x03 \x01(\t\x12\x0f\n\x07purpose\x18\x04 \x01(\t\"\xac\x01\n\x08Software\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12*\n\x04\x61pis\x18\x03 \x03(\x0b\x32\x1c.pylog.v1.Software.ApisEntry\x12(\n\x08\x66\x65\x61tures\x18\x04 \x03(\x0b\x32\x16.pylog.v1.FeatureRange\x1a+\n\tApisEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"=\n\x0c\x46\x65\x61tureRange\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06lowest\x18\x02 \x01(\x05\x12\x0f\n\x07highest\x18\x03 \x01(\x05\"\xa0\x01\n\x12\x42rokerChangeRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x0e\n\x06\x66\x65nced\x18\x03 \x01(\x08\x12\x1e\n\x16in_controlled_shutdown\x18\x04 \x01(\x08\x12\x18\n\x10offline_log_dirs\x18\x05 \x03(\t\x12\x17\n\x0f\x66\x65nced_since_ms\x18\x06 \x01(\x03\"+\n\x16UnregisterBrokerRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\"-\n\x0bTopicRecord\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\"\xe3\x02\n\x0fPartitionRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x10\n\x08replicas\x18\x03 \x03(\x05\x12\x0b\n\x03isr\x18\x04 \x03(\x05\x12 \n\x18\x65ligible_leader_replicas\x18\x05 \x03(\x05\x12\x16\n\x0elast_known_elr\x18\x06 \x03(\x05\x12\x0e\n\x06leader\x18\x07 \x01(\x11\x12\x14\n\x0cleader_epoch\x18\x08 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\t \x01(\x05\x12\x13\n\x0b\x64irectories\x18\n \x03(\t\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\x0b \x03(\x05\x12\x19\n\x11removing_replicas\x18\x0c \x03(\x05\x12\x17\n\x0f\x66\x61iled_replicas\x18\r \x03(\x05\x12\x18\n\x10\x65mptied_replicas\x18\x0e \x03(\x05\x12\x17\n\x0fnever_committed\x18\x0f \x01(\x08\"%\n\x11RemoveTopicRecord\x12\x10\n\x08topic_id\x18\x01 \x01(\t\"V\n\x11ProducerIdsRecord\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x18\n\x10next_producer_id\x18\x03 \x01(\x03\"\xcc\x01\n\x0c\x43onfigRecord\x12:\n\rresource_type\x18\x01 \x01(\x0e\x32#.pylog.v1.ConfigRecord.ResourceType\x12\x15\n\rresource_name\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x12\n\x05value\x18\x04 \x01(\tH\x00\x88\x01\x01\"=\n\x0cResourceType\x12\x0b\n\x07\x43LUSTER\x10\x00\x12\t\n\x05TOPIC\x10\x01\x12\n\n\x06\x42ROKER\x10\x02\x12\t\n\x05GROUP\x10 B\x08\n\x06_valueb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,31 +45,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FEATURELEVELRECORD']._serialized_start=764
   _globals['_FEATURELEVELRECORD']._serialized_end=813
   _globals['_REGISTERBROKERRECORD']._serialized_start=816
-  _globals['_REGISTERBROKERRECORD']._serialized_end=1408
-  _globals['_REGISTERBROKERRECORD_STATICCONFIGENTRY']._serialized_start=1357
-  _globals['_REGISTERBROKERRECORD_STATICCONFIGENTRY']._serialized_end=1408
-  _globals['_LISTENER']._serialized_start=1410
-  _globals['_LISTENER']._serialized_end=1507
-  _globals['_SOFTWARE']._serialized_start=1510
-  _globals['_SOFTWARE']._serialized_end=1682
-  _globals['_SOFTWARE_APISENTRY']._serialized_start=1639
-  _globals['_SOFTWARE_APISENTRY']._serialized_end=1682
-  _globals['_FEATURERANGE']._serialized_start=1684
-  _globals['_FEATURERANGE']._serialized_end=1745
-  _globals['_BROKERCHANGERECORD']._serialized_start=1748
-  _globals['_BROKERCHANGERECORD']._serialized_end=1883
-  _globals['_UNREGISTERBROKERRECORD']._serialized_start=1885
-  _globals['_UNREGISTERBROKERRECORD']._serialized_end=1928
-  _globals['_TOPICRECORD']._serialized_start=1930
-  _globals['_TOPICRECORD']._serialized_end=1975
-  _globals['_PARTITIONRECORD']._serialized_start=1978
-  _globals['_PARTITIONRECORD']._serialized_end=2333
-  _globals['_REMOVETOPICRECORD']._serialized_start=2335
-  _globals['_REMOVETOPICRECORD']._serialized_end=2372
-  _globals['_PRODUCERIDSRECORD']._serialized_start=2374
-  _globals['_PRODUCERIDSRECORD']._serialized_end=2460
-  _globals['_CONFIGRECORD']._serialized_start=2463
-  _globals['_CONFIGRECORD']._serialized_end=2667
-  _globals['_CONFIGRECORD_RESOURCETYPE']._serialized_start=2596
-  _globals['_CONFIGRECORD_RESOURCETYPE']._serialized_end=2657
+  _globals['_REGISTERBROKERRECORD']._serialized_end=1433
+  _globals['_REGISTERBROKERRECORD_STATICCONFIGENTRY']._serialized_start=1382
+  _globals['_REGISTERBROKERRECORD_STATICCONFIGENTRY']._serialized_end=1433
+  _globals['_LISTENER']._serialized_start=1435
+  _globals['_LISTENER']._serialized_end=1532
+  _globals['_SOFTWARE']._serialized_start=1535
+  _globals['_SOFTWARE']._serialized_end=1707
+  _globals['_SOFTWARE_APISENTRY']._serialized_start=1664
+  _globals['_SOFTWARE_APISENTRY']._serialized_end=1707
+  _globals['_FEATURERANGE']._serialized_start=1709
+  _globals['_FEATURERANGE']._serialized_end=1770
+  _globals['_BROKERCHANGERECORD']._serialized_start=1773
+  _globals['_BROKERCHANGERECORD']._serialized_end=1933
+  _globals['_UNREGISTERBROKERRECORD']._serialized_start=1935
+  _globals['_UNREGISTERBROKERRECORD']._serialized_end=1978
+  _globals['_TOPICRECORD']._serialized_start=1980
+  _globals['_TOPICRECORD']._serialized_end=2025
+  _globals['_PARTITIONRECORD']._serialized_start=2028
+  _globals['_PARTITIONRECORD']._serialized_end=2383
+  _globals['_REMOVETOPICRECORD']._serialized_start=2385
+  _globals['_REMOVETOPICRECORD']._serialized_end=2422
+  _globals['_PRODUCERIDSRECORD']._serialized_start=2424
+  _globals['_PRODUCERIDSRECORD']._serialized_end=2510
+  _globals['_CONFIGRECORD']._serialized_start=2513
+  _globals['_CONFIGRECORD']._serialized_end=2717
+  _globals['_CONFIGRECORD_RESOURCETYPE']._serialized_start=2646
+  _globals['_CONFIGRECORD_RESOURCETYPE']._serialized_end=2707
 # @@protoc_insertion_point(module_scope)

@@ -57,7 +57,7 @@ class FeatureLevelRecord(_message.Message):
     def __init__(self, name: _Optional[str] = ..., level: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerRecord(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "fenced", "in_controlled_shutdown", "static_config", "stream_endpoint", "log_dirs", "offline_log_dirs", "listeners", "software")
+    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "fenced", "in_controlled_shutdown", "static_config", "stream_endpoint", "log_dirs", "offline_log_dirs", "listeners", "software", "fenced_since_ms")
     class StaticConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,7 @@ class RegisterBrokerRecord(_message.Message):
     OFFLINE_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
     LISTENERS_FIELD_NUMBER: _ClassVar[int]
     SOFTWARE_FIELD_NUMBER: _ClassVar[int]
+    FENCED_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     incarnation_id: str
@@ -99,7 +100,8 @@ class RegisterBrokerRecord(_message.Message):
     offline_log_dirs: _containers.RepeatedScalarFieldContainer[str]
     listeners: _containers.RepeatedCompositeFieldContainer[Listener]
     software: Software
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., static_config: _Optional[_Mapping[str, str]] = ..., stream_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., log_dirs: _Optional[_Iterable[str]] = ..., offline_log_dirs: _Optional[_Iterable[str]] = ..., listeners: _Optional[_Iterable[_Union[Listener, _Mapping]]] = ..., software: _Optional[_Union[Software, _Mapping]] = ...) -> None: ...
+    fenced_since_ms: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., static_config: _Optional[_Mapping[str, str]] = ..., stream_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., log_dirs: _Optional[_Iterable[str]] = ..., offline_log_dirs: _Optional[_Iterable[str]] = ..., listeners: _Optional[_Iterable[_Union[Listener, _Mapping]]] = ..., software: _Optional[_Union[Software, _Mapping]] = ..., fenced_since_ms: _Optional[int] = ...) -> None: ...
 
 class Listener(_message.Message):
     __slots__ = ("name", "endpoint", "protocol", "purpose")
@@ -143,18 +145,20 @@ class FeatureRange(_message.Message):
     def __init__(self, name: _Optional[str] = ..., lowest: _Optional[int] = ..., highest: _Optional[int] = ...) -> None: ...
 
 class BrokerChangeRecord(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "fenced", "in_controlled_shutdown", "offline_log_dirs")
+    __slots__ = ("broker_id", "broker_epoch", "fenced", "in_controlled_shutdown", "offline_log_dirs", "fenced_since_ms")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     FENCED_FIELD_NUMBER: _ClassVar[int]
     IN_CONTROLLED_SHUTDOWN_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    FENCED_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     fenced: bool
     in_controlled_shutdown: bool
     offline_log_dirs: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., offline_log_dirs: _Optional[_Iterable[str]] = ...) -> None: ...
+    fenced_since_ms: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., offline_log_dirs: _Optional[_Iterable[str]] = ..., fenced_since_ms: _Optional[int] = ...) -> None: ...
 
 class UnregisterBrokerRecord(_message.Message):
     __slots__ = ("broker_id",)

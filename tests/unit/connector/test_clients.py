@@ -59,7 +59,7 @@ def patience_ms(**given: str) -> tuple[int, int]:
 
 
 def test_the_driver_tells_a_wrong_address_soon() -> None:
-    assert patience_ms() == (10_000, 10_000)
+    assert patience_ms() == (8_000, 8_000)
 
 
 @pytest.mark.usefixtures("task")

@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 from pylog import errors
-from pylog.model import NO_BROKER_EPOCH, NO_LEADER, BrokerId, ControllerEpoch
+from pylog.model import NO_BROKER_EPOCH, NO_LEADER, BrokerId, ControllerEpoch, Offset
 from pylog_broker.controller.effects import Effect, RejectSession, Report, TellSession
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.image import MetadataImage
@@ -66,6 +66,30 @@ def test_a_broken_stream_fences_after_the_grace() -> None:
     shell.advance(20, alive=(two, three_))
     assert fenced(shell, 1)
     assert state(shell) == (2, (2, 3), ())
+
+
+def test_since_when_a_broker_is_fenced_is_known_by_the_time_of_day() -> None:
+    shell = ControllerShell(now_ms=1_000, wall_ms=5_000_000)
+    one, two, three_ = (shell.join(number) for number in (1, 2, 3))
+
+    def since_ms() -> int:
+        return shell.controller.image.brokers[B1].fenced_since_ms
+
+    assert since_ms() == 0
+    shell.broken(one)
+    shell.advance(310, alive=(two, three_))
+    assert fenced(shell, 1)
+    first = since_ms()
+    assert 5_000_290 <= first <= 5_000_310
+    shell.advance(5_000, alive=(two, three_))
+    shell.call("register_broker", shell.registration(1, 2))  # it has not served since
+    assert (fenced(shell, 1), since_ms()) == (True, first)
+    image = MetadataImage.from_records(shell.controller.image.records(), Offset(99))
+    assert image.brokers == shell.controller.image.brokers
+    shell.join(1, 3)
+    assert (fenced(shell, 1), since_ms()) == (False, 0)
+    shell.call("register_broker", shell.registration(1, 4))  # the one that served is dead
+    assert (fenced(shell, 1), since_ms()) == (True, 5_000_000 + shell.now_ms - 1_000)
 
 
 def test_the_same_incarnation_may_come_back_within_the_grace() -> None:

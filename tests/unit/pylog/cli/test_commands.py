@@ -44,8 +44,18 @@ def test_topics(cluster: FakeCluster, run: Run) -> None:
     assert run("topics", "create", "a", "b", "--partitions", "3")[:2] == (
         0, "created a\ncreated b\n",
     )  # fmt: skip
-    assert run("topics", "list")[:2] == (0, "a\nb\n")
-    assert run("topics", "list", "--json")[:2] == (0, '["a", "b"]\n')
+    assert run("topics", "list", "--names")[:2] == (0, "a\nb\n")
+    assert run("topics", "list", "--names", "--json")[:2] == (0, '["a", "b"]\n')
+    status, out, _ = run("topics", "list", "--json", "--interval", "0.1")
+    assert status == 0
+    assert json.loads(out)[0] == {
+        "name": "a", "partitions": 3, "replicas": 1, "records": 0, "size_bytes": None,
+        "disk_bytes": None, "records_per_second": 0.0, "offline": 0, "under_replicated": 0,
+    }  # fmt: skip
+    status, out, _ = run("topics", "list", "--interval", "0")
+    assert [line.split() for line in out.splitlines() if line[:1] in "ab"] == [
+        ["a", "3", "1", "0"], ["b", "3", "1", "0"],
+    ]  # fmt: skip
     status, out, _ = run("--json", "topics", "describe", "a")
     assert status == 0
     (topic,) = json.loads(out)
@@ -60,7 +70,7 @@ def test_topics(cluster: FakeCluster, run: Run) -> None:
         "\tLeaderEpoch: 0",
     ]
     assert run("topics", "delete", "a")[:2] == (0, "deleted a\n")
-    assert run("topics", "list")[:2] == (0, "b\n")
+    assert run("topics", "list", "--names")[:2] == (0, "b\n")
 
 
 def test_brokers_show_how_they_are(cluster: FakeCluster, run: Run) -> None:
@@ -154,6 +164,7 @@ def test_a_broker_that_is_away_is_in_the_cluster_all_the_same(
     assert [(b["id"], b["fenced"]) for b in json.loads(out)["brokers"]] == [(1, False), (2, True)]
     status, out, _ = run("cluster", "describe")
     assert [line.split()[-1] for line in out.splitlines()[-2:]] == ["live", "fenced"]
+    assert "\n1 of 2 brokers is live, broker 2 is fenced\n" in out
     assert cluster.bootstrap_servers[1] in out
 
 

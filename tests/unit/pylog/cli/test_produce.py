@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pylog import Producer
+from pylog import Producer, errors
 from pylog.cli.main import main
+from pylog.cli.produce import _Tally
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.waiting import eventually
 
@@ -59,14 +60,62 @@ def test_a_bad_line_is_named_and_what_was_stored_before_it_is_counted(run: Run) 
     assert run(*split, stdin=b"a:1\nb:2\nno key\nd:4\n") == (
         1, "",
         "pylog: line 3 has no ':' between key and value: 'no key'\n"
-        "pylog: 2 of 3 lines that were read are acknowledged, 1 are not\n",
+        "pylog: 2 of 3 lines that were read are acknowledged, 1 are not\n"
+        "pylog: lines 1 to 2 are stored; --from-line 3 goes on\n",
     )  # fmt: skip
     assert stored(run) == ["1", "2"]
     status, out, err = run(*split, "--keep-going", "--json", stdin=b"no key\na:3\n\nb:4\n")
-    assert (status, json.loads(out)) == (1, {"topic": "t", "records": 2, "failed": 2})
-    assert "line 1 has no ':'" in err
-    assert "line 3 has no ':'" in err
+    told = {"topic": "t", "records": 2, "failed": 2, "next_line": 1}
+    assert (status, json.loads(out)) == (1, told)
+    first, third, count = map(json.loads, err.splitlines())
+    assert (first["line"], first["error"], third["line"]) == (1, "BadLine", 3)
+    assert "line 1 has no ':'" in first["message"]
+    assert (count["records"], count["failed"], count["next_line"]) == (2, 2, 1)
     assert stored(run) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_file_that_failed_in_the_middle_is_stored_whole_and_once(
+    run: Run, tmp_path: Path, form: tuple[str, ...]
+) -> None:
+    """The fifth line is too large at first; then the command goes on where it says."""
+    lines = tmp_path / "lines"
+    values = [b"%d" % number for number in range(1, 9)]
+    lines.write_bytes(b"\n".join([*values[:4], bytes(2_000), *values[5:]]))
+    at_most = ("--config", "max.request.size=1000")
+    status, out, err = run("produce", "t", str(lines), *at_most, *form)
+    assert status == 1
+    if form:
+        assert json.loads(out)["next_line"] == 5
+        assert json.loads(err.splitlines()[0]) | {"message": ""} == {
+            "error": "MESSAGE_TOO_LARGE", "code": 10, "retriable": False, "line": 5, "message": "",
+        }  # fmt: skip
+    else:
+        assert err.startswith("pylog: line 5: MESSAGE_TOO_LARGE: ")
+        assert "pylog: 4 of 5 lines that were read are acknowledged, 1 are not\n" in err
+        assert err.endswith("pylog: lines 1 to 4 are stored; --from-line 5 goes on\n")
+    lines.write_bytes(b"\n".join(values))
+    assert run("produce", "t", str(lines), *at_most, "--from-line", "5", "-q") == (0, "", "")
+    assert stored(run) == [value.decode() for value in values]
+
+
+def test_a_first_line_behind_the_end_is_told(run: Run) -> None:
+    status, _, err = run("produce", "t", "--from-line", "9", stdin=b"a\nb\n")
+    assert (status, "--from-line 9: the input has 2 lines" in err) == (2, True)
+    assert run("produce", "t", "--from-line", "3", stdin=b"a\nb\n")[0] == 0  # all are stored
+
+
+def test_what_is_stored_behind_a_failure_is_told() -> None:
+    tally = _Tally(3, last=9)
+    for number in (3, 4, 6, 8):
+        tally.listener(number)(None, None)
+    for number in (7, 5, 9):
+        tally.listener(number)(None, errors.MessageTooLarge("too large"))
+    assert (tally.read, tally.failed, tally.next_line) == (7, 3, 5)
+    assert tally._way_on() == (
+        "lines 3 to 4 are stored; --from-line 5 goes on, and sends 2 again of those behind it, "
+        "which are stored too"
+    )
 
 
 @pytest.mark.parametrize("quiet", [(), ("--quiet",)])
@@ -74,7 +123,8 @@ def test_so_is_a_line_that_is_no_json(run: Run, quiet: tuple[str, ...]) -> None:
     lines = b'{"value": "a"}\nnonsense\n'
     status, out, err = run("produce", "t", "--input", "json", *quiet, stdin=lines)
     assert (status, out) == (1, "")
-    first, last = err.splitlines()
+    first, last, on = err.splitlines()
+    assert on == "pylog: lines 1 to 1 are stored; --from-line 2 goes on"
     assert first.startswith("pylog: line 2 is no record: ")
     assert last == "pylog: 1 of 2 lines that were read are acknowledged, 1 are not"
 
@@ -121,9 +171,17 @@ class Breaking(io.RawIOBase):
 def test_what_breaks_it_off_is_no_reason_to_be_silent(
     run: Run, error: BaseException, status: int, last: str, quiet: tuple[str, ...]
 ) -> None:
-    assert run("produce", "t", *quiet, stdin=Breaking(error)) == (
-        status, "", f"pylog: 2 of 2 lines that were read are acknowledged\n{last}",
-    )  # fmt: skip
+    found, out, err = run("produce", "t", *quiet, stdin=Breaking(error))
+    assert (found, out) == (status, "")
+    if quiet == ("--json",):
+        told = json.loads(err.splitlines()[0])
+        assert told.pop("message") == "2 of 2 lines that were read are acknowledged"
+        assert told == {"records": 2, "failed": 0, "next_line": 3}
+    else:
+        assert err == (
+            "pylog: 2 of 2 lines that were read are acknowledged\n"
+            f"pylog: lines 1 to 2 are stored; --from-line 3 goes on\n{last}"
+        )
     assert stored(run) == ["a", "b"]
 
 
@@ -149,7 +207,9 @@ def test_a_reader_that_went_away_does_not_keep_the_count(
     shell: Callable[[str], tuple[int, str, str]],
 ) -> None:
     line = "(printf 'a\\n'; sleep 0.5) | pylog produce t --json | true"
-    assert shell(line) == (141, "", "pylog: 1 of 1 lines that were read are acknowledged\n")
+    status, out, err = shell(line)
+    assert (status, out) == (141, "")
+    assert json.loads(err)["message"] == "1 of 1 lines that were read are acknowledged"
 
 
 def test_a_topic_is_copied_as_the_help_says(

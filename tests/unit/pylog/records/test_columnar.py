@@ -14,7 +14,7 @@ from pylog.errors import (
     PylogError,
     UnsupportedCompressionType,
 )
-from pylog.records import columnar, opened
+from pylog.records import compiled_columns, opened
 from pylog.records.batch import iter_headers, pack_header, seal, with_log_append_time
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
 from pylog.records.columnar import decode_to_arrow, record_schema
@@ -195,7 +195,7 @@ def test_columns_end_at_2_gib(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MessageTooLarge, match="150 bytes of records in one Arrow batch"):
         decode_to_arrow(data, "t", 0)
     monkeypatch.setattr(opened, "BYTES_MAX", 200)
-    monkeypatch.setattr(columnar, "BYTES_MAX", 200)
+    monkeypatch.setattr(compiled_columns, "BYTES_MAX", 200)
     assert decode_to_arrow(data, "t", 0).num_rows == 3
     with pytest.raises(MessageTooLarge, match="3 rows are too many"):
         decode_to_arrow(data, "t" * 70, 0)

@@ -360,6 +360,20 @@ def test_a_member_that_leaves_commits_gives_up_and_says_so(
     assert world.member.poll(9_000) == Polled([], None)
 
 
+def test_a_member_that_no_coordinator_has_heard_of_has_nobody_to_tell() -> None:
+    world = World(diary=False)
+    world.finder.forget(COORDINATOR)
+    world.poll(0)
+    left = world.member.leave()
+    assert [effect for effect in world.poll(1) if isinstance(effect, ConsumerGroupHeartbeat)] == []
+    assert left.done
+    joining = World(diary=False)
+    assert joining.sent(0) == JOIN
+    left = joining.member.leave()  # it may be a member by now
+    joining.poll(1)
+    assert not left.done
+
+
 def test_a_member_leaves_without_a_coordinator_and_without_an_answer() -> None:
     unknown = World(diary=False)
     unknown.settle(T0)

@@ -1,0 +1,65 @@
+"""The one form in which commands tell what went wrong: `pylog: NAME: why` on standard error, or,
+with `--json`, an object in a line of its own. Standard output has results alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import click
+
+from pylog import errors
+from pylog.plain_text import escaped, escaped_json
+
+
+class Form:
+    """Of this process, which runs one command: whether errors are for machines."""
+
+    as_json = False
+
+    @classmethod
+    def choose(cls, arguments: Sequence[str]) -> None:
+        """By whether `--json` is among the arguments, also among those that cannot be parsed."""
+        options = arguments[: arguments.index("--")] if "--" in arguments else arguments
+        cls.as_json = "--json" in options
+
+
+def tell_error(error: BaseException, **fields: object) -> None:
+    """Why something failed. `fields` are for machines: where it happened."""
+    if not Form.as_json:
+        click.echo(f"pylog: {in_words(error)}", err=True)
+        return
+    said: dict[str, object] = {"error": name_of(error), "message": message_of(error)}
+    if isinstance(error, errors.PylogError):
+        said |= {"code": error.code, "retriable": error.retriable}
+    _echo_json(said | fields)
+
+
+def tell(text: str, **fields: object) -> None:
+    """Something that a person should know and that is no result."""
+    if Form.as_json:
+        _echo_json({"message": text} | fields)
+    else:
+        click.echo(f"pylog: {text}", err=True)
+
+
+def in_words(error: BaseException) -> str:
+    """`NAME: why` of an error of pylog; of others why, in one line."""
+    text = message_of(error)
+    return f"{error.name}: {text}" if isinstance(error, errors.PylogError) else text
+
+
+def name_of(error: BaseException) -> str:
+    """The error's own name: Kafka's for an error of pylog."""
+    return error.name if isinstance(error, errors.PylogError) else type(error).__name__
+
+
+def message_of(error: BaseException) -> str:
+    """Why, in one line that moves no cursor."""
+    said = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    return escaped(" ".join(said.split())) or type(error).__name__
+
+
+def _echo_json(said: dict[str, object]) -> None:
+    click.echo(escaped_json(json.dumps(said)), err=True)
