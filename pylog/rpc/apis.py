@@ -21,6 +21,7 @@ from pylog.rpc.v1 import (
     group_pb2,
     log_pb2,
     share_pb2,
+    sink_pb2,
     streams_group_pb2,
     transaction_pb2,
 )
@@ -309,6 +310,40 @@ DESCRIBE_FEATURES: Final = UnaryApi(
     admin_pb2.DescribeFeaturesRequest,
     admin_pb2.DescribeFeaturesResponse,
 )
+# Kafka has no sinks of queries.
+BEGIN_SINK_TASK: Final = UnaryApi(
+    10_100, "Sink", "BeginSinkTask", sink_pb2.BeginSinkTaskRequest, sink_pb2.BeginSinkTaskResponse
+)
+RENEW_SINK_TASK: Final = UnaryApi(
+    10_101, "Sink", "RenewSinkTask", sink_pb2.RenewSinkTaskRequest, sink_pb2.RenewSinkTaskResponse
+)
+PREPARE_SINK_TASK: Final = UnaryApi(
+    10_102,
+    "Sink",
+    "PrepareSinkTask",
+    sink_pb2.PrepareSinkTaskRequest,
+    sink_pb2.PrepareSinkTaskResponse,
+)
+DECIDE_SINK_BATCH: Final = UnaryApi(
+    10_103,
+    "Sink",
+    "DecideSinkBatch",
+    sink_pb2.DecideSinkBatchRequest,
+    sink_pb2.DecideSinkBatchResponse,
+)
+ABORT_SINK_BATCH: Final = UnaryApi(
+    10_104,
+    "Sink",
+    "AbortSinkBatch",
+    sink_pb2.AbortSinkBatchRequest,
+    sink_pb2.AbortSinkBatchResponse,
+)
+LIST_SINKS: Final = UnaryApi(
+    10_105, "Sink", "ListSinks", sink_pb2.ListSinksRequest, sink_pb2.ListSinksResponse
+)
+FORGET_SINK: Final = UnaryApi(
+    10_106, "Sink", "ForgetSink", sink_pb2.ForgetSinkRequest, sink_pb2.ForgetSinkResponse
+)
 
 UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     LIST_OFFSETS,
@@ -358,4 +393,11 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     STREAMS_GROUP_DESCRIBE,
     DESCRIBE_CONFIGS_OF_BROKER,
     DESCRIBE_FEATURES,
+    BEGIN_SINK_TASK,
+    RENEW_SINK_TASK,
+    PREPARE_SINK_TASK,
+    DECIDE_SINK_BATCH,
+    ABORT_SINK_BATCH,
+    LIST_SINKS,
+    FORGET_SINK,
 )
