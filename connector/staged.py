@@ -139,7 +139,7 @@ def of_sink(error: errors.PylogError, batch: SinkBatchId, options: SinkOptions) 
             f"the option {SINK_ID} each; a checkpoint that was put back needs a new {SINK_ID}, and "
             "then writes again what it has written before"
         )
-    if isinstance(error, errors.ThrottlingQuotaExceeded | errors.InvalidConfig):
+    if isinstance(error, errors.ThrottlingQuotaExceeded | errors.InvalidRequest):
         return InvalidOption(f"{where}: {why}")
     if isinstance(error, errors.InvalidTxnState):
         return WriteFailed(
