@@ -29,6 +29,7 @@ from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.api.transactions.markers import MarkersHandler
 from pylog_broker.api.transactions.offsets import TxnOffsetsHandler
 from pylog_broker.api.transactions.producers import TransactionsHandler
+from pylog_broker.api.transactions.sinks import SinksHandler
 from pylog_broker.api.transactions.transaction_admin import TransactionAdminHandler
 from pylog_broker.api.transactions.verification import BatchVerification
 from pylog_broker.config import BrokerConfig
@@ -120,6 +121,7 @@ class TransactionApi:
     offsets: TxnOffsetsHandler
     markers: MarkersHandler
     admin: TransactionAdminHandler
+    sinks: SinksHandler
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,8 +164,14 @@ class AbortSinkBatchResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., attempts: _Optional[int] = ...) -> None: ...
 
 class ListSinksRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("query_id", "sink_id", "receipts")
+    QUERY_ID_FIELD_NUMBER: _ClassVar[int]
+    SINK_ID_FIELD_NUMBER: _ClassVar[int]
+    RECEIPTS_FIELD_NUMBER: _ClassVar[int]
+    query_id: str
+    sink_id: str
+    receipts: bool
+    def __init__(self, query_id: _Optional[str] = ..., sink_id: _Optional[str] = ..., receipts: _Optional[bool] = ...) -> None: ...
 
 class ListSinksResponse(_message.Message):
     __slots__ = ("error", "sinks")
@@ -176,16 +182,22 @@ class ListSinksResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., sinks: _Optional[_Iterable[_Union[ListedSink, _Mapping]]] = ...) -> None: ...
 
 class ListedSink(_message.Message):
-    __slots__ = ("sink", "run_id", "last", "open_attempts")
+    __slots__ = ("sink", "run_id", "last", "open_attempts", "prepared_attempts", "held_since_ms", "prepared_since_ms")
     SINK_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     OPEN_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    PREPARED_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    HELD_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    PREPARED_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     sink: SinkKey
     run_id: str
     last: SinkDecision
     open_attempts: int
-    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., last: _Optional[_Union[SinkDecision, _Mapping]] = ..., open_attempts: _Optional[int] = ...) -> None: ...
+    prepared_attempts: int
+    held_since_ms: int
+    prepared_since_ms: int
+    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., last: _Optional[_Union[SinkDecision, _Mapping]] = ..., open_attempts: _Optional[int] = ..., prepared_attempts: _Optional[int] = ..., held_since_ms: _Optional[int] = ..., prepared_since_ms: _Optional[int] = ...) -> None: ...
 
 class ForgetSinkRequest(_message.Message):
     __slots__ = ("sink",)
