@@ -99,7 +99,8 @@ def source(spark: SparkSession, cluster: LocalCluster, topic: str, **options: st
         "startingOffsets": "earliest",
         **options,
     }
-    return spark.readStream.format("pylog").options(**given).load().select("key", "value")
+    read = spark.readStream.format("pylog").options(**given).load()
+    return read.selectExpr("cast(key as string) key", "cast(value as string) value")
 
 
 def copy(
