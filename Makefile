@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks groups shares transactions flood kafka-tools notebook lint proto docs bench peers wheel
+.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks groups shares transactions exactly-once flood kafka-tools notebook lint proto docs bench peers wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -61,6 +61,9 @@ shares: setup ## 100,000 records over 10 share consumers; processes and brokers 
 transactions: setup ## 200 kills of workers, brokers and coordinators under transactions that copy; 100,000 that append to lists
 	$(PY) -m tests.verify.transactions --kills 200 $(if $(SEED),--seed $(SEED))
 	$(PY) -m tests.verify.transaction_lists --transactions 100000 --kills 100 $(if $(SEED),--seed $(SEED))
+
+exactly-once: setup ## 100 kills of driver, tasks, brokers and coordinator under a Spark query that copies a topic
+	$(PY) -m tests.verify.exactly_once --kills 100 $(if $(SEED),--seed $(SEED))
 
 kafka-tools: setup ## Kafka's own dump tool and a Kafka broker over what pylog wrote; needs Java 17 and Maven (or KAFKA_LIBS)
 	$(PY) -m tests.verify.kafka_tools

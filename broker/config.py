@@ -416,6 +416,15 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("share.coordinator.write.timeout.ms", int, 5_000,
               "How long a write of the state of share groups may wait for other replicas.",
               low=1, high=INT_MAX),
+    ConfigKey("sink.attempt.lease.ms", int, 60_000,
+              "How long an attempt of a query's task to write its rows lives without being "
+              "renewed. Readers of committed records wait for it meanwhile. pylog's own.",
+              low=1_000, high=INT_MAX),
+    ConfigKey("sink.attempts.max", int, 10_000,
+              "Open attempts of one sink of a query. pylog's own.", low=1, high=10_000),
+    ConfigKey("sinks.max", int, 10_000,
+              "Sinks of queries that one partition of __transaction_state remembers. pylog's own.",
+              low=1, high=1_000_000),
     ConfigKey("socket.request.max.bytes", int, 100 * _MIB,
               "The largest request.", low=1024, high=INT_MAX),
     ConfigKey("transaction.max.timeout.ms", int, 15 * 60_000,
@@ -659,6 +668,9 @@ class BrokerConfig:
     share_coordinator_state_topic_replication_factor: int = 3
     share_coordinator_state_topic_segment_bytes: int = 100 * _MIB
     share_coordinator_write_timeout_ms: int = 5_000
+    sink_attempt_lease_ms: int = 60_000
+    sink_attempts_max: int = 10_000
+    sinks_max: int = 10_000
     socket_request_max_bytes: int = 100 * _MIB
     transaction_max_timeout_ms: int = 15 * 60_000
     transaction_partition_verification_enable: bool = True

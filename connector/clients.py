@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pylog.client.admin.admin import AdminClient
     from pylog.client.producer.producer import Producer
     from pylog.client.ranges.range_reader import RangeReader
+    from pylog.client.sinks.staging_producer import StagingProducer
 
 CLIENTS_MAX: Final = 4
 """More clusters or settings than this in one worker: the least used one is closed."""
@@ -40,6 +41,7 @@ TOPICS_REMEMBERED_MAX: Final = 10_000
 _PATIENCE: Final = "bootstrap.timeout.ms"
 
 C = TypeVar("C")
+P = TypeVar("P", bound="Producer")
 
 
 class ClientCache(Generic[C]):
@@ -73,24 +75,26 @@ class ClientCache(Generic[C]):
             self._close(client)
 
 
-class KeptProducer:
+class KeptProducer(Generic[P]):
     """A producer that outlives its task, and looks topics up again when it was idle.
 
     Between two tasks a topic may have been re-created: a producer that does not know would refuse
     to put records meant for the old one into the new one.
     """
 
-    def __init__(self, producer: Producer, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, producer: P, clock: Clock = SYSTEM_CLOCK) -> None:
         self.producer = producer
         self._clock = clock
         self._looked_up_ms: dict[str, int] = {}
 
-    def begin(self, topic: str) -> bool:
-        """A task is going to write to the topic; whether it was looked up for that. If not, its
-        first records may be refused with UnknownTopicId.
+    def begin(self, topic: str, *, surely: bool = False) -> bool:
+        """A task is going to write to the topic; whether it was looked up for that, as it is
+        `surely` or where that is long ago. If not, its first records may be refused with
+        UnknownTopicId.
         """
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._looked_up_ms.get(topic, -TOPICS_AGE_MS_MAX) < TOPICS_AGE_MS_MAX:
+        known_ms = now_ms - self._looked_up_ms.get(topic, -TOPICS_AGE_MS_MAX)
+        if known_ms < TOPICS_AGE_MS_MAX and not surely:
             return False
         self.producer.refresh(topic)
         if len(self._looked_up_ms) >= TOPICS_REMEMBERED_MAX:
@@ -101,7 +105,12 @@ class KeptProducer:
 
 _readers: ClientCache[RangeReader] = ClientCache(lambda reader: reader.close())
 # A producer is dropped after a failure or when idle: what is unacknowledged then is not waited for.
-_producers: ClientCache[KeptProducer] = ClientCache(lambda kept: kept.producer.close(timeout=0))
+_producers: ClientCache[KeptProducer[Producer]] = ClientCache(
+    lambda kept: kept.producer.close(timeout=0)
+)
+_staging_producers: ClientCache[KeptProducer[StagingProducer]] = ClientCache(
+    lambda kept: kept.producer.close(timeout=0)
+)
 
 
 def _patient(
@@ -157,27 +166,13 @@ def admin_for(options: SourceOptions) -> AdminClient:
     return AdminClient(**given)
 
 
-def producer_for(options: SinkOptions) -> KeptProducer:
+def producer_for(options: SinkOptions) -> KeptProducer[Producer]:
     """This process's producer for a sink's cluster and settings: acks=all, idempotent."""
 
-    def make() -> KeptProducer:
+    def make() -> KeptProducer[Producer]:
         from pylog.client.producer.producer import Producer
-        from pylog.client.settings import PRODUCER_SETTINGS
 
-        client = _patient(options.client, "max.block.ms", PRODUCER_SETTINGS)
-        settings = {**SINK_DEFAULTS, **client, "acks": "all", "enable.idempotence": True}
-        if "batch.size" not in options.client:  # ours must fit to what was given
-            settings["batch.size"] = min(
-                settings["batch.size"],
-                options.client.get("batch.max.size", settings["batch.size"]),
-                options.client.get("buffer.memory", LONG_MAX) // BATCHES_BUFFERED_MIN,
-            )
-        return KeptProducer(
-            Producer(
-                bootstrap_servers=[str(address) for address in options.bootstrap],
-                **{name.replace(".", "_"): value for name, value in settings.items()},
-            )
-        )
+        return KeptProducer(Producer(**_producer_arguments(options)))
 
     return _producers.get(_producer_key(options), make)
 
@@ -185,6 +180,39 @@ def producer_for(options: SinkOptions) -> KeptProducer:
 def drop_producer(options: SinkOptions) -> None:
     """Close the producer of these options after it failed."""
     _producers.drop(_producer_key(options))
+
+
+def staging_producer_for(options: SinkOptions) -> KeptProducer[StagingProducer]:
+    """This process's producer for batches that count once, of a sink's cluster and settings."""
+
+    def make() -> KeptProducer[StagingProducer]:
+        from pylog.client.sinks.staging_producer import StagingProducer
+
+        return KeptProducer(StagingProducer(**_producer_arguments(options)))
+
+    return _staging_producers.get(_producer_key(options), make)
+
+
+def drop_staging_producer(options: SinkOptions) -> None:
+    """Close the producer of these options: what it has written and not prepared is aborted."""
+    _staging_producers.drop(_producer_key(options))
+
+
+def _producer_arguments(options: SinkOptions) -> dict[str, Any]:
+    from pylog.client.settings import PRODUCER_SETTINGS
+
+    client = _patient(options.client, "max.block.ms", PRODUCER_SETTINGS)
+    settings = {**SINK_DEFAULTS, **client, "acks": "all", "enable.idempotence": True}
+    if "batch.size" not in options.client:  # ours must fit to what was given
+        settings["batch.size"] = min(
+            settings["batch.size"],
+            options.client.get("batch.max.size", settings["batch.size"]),
+            options.client.get("buffer.memory", LONG_MAX) // BATCHES_BUFFERED_MIN,
+        )
+    return {
+        "bootstrap_servers": [str(address) for address in options.bootstrap],
+        **{name.replace(".", "_"): value for name, value in settings.items()},
+    }
 
 
 def _producer_key(options: SinkOptions) -> object:

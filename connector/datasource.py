@@ -19,6 +19,7 @@ from pylog_connector.options import (
     SinkOptions,
     SourceOptions,
     check_source,
+    check_streaming_sink,
     check_values,
     sink_options,
     source_options,
@@ -84,6 +85,7 @@ class PylogDataSource(DataSource):
         with Spark's Kafka sink.
         """
         options, columns = self._sink(schema)
+        check_streaming_sink(options)
         return StreamWriter(options, columns)
 
     def _sink(self, schema: StructType) -> tuple[SinkOptions, tuple[str, ...]]:

@@ -96,4 +96,29 @@ DESCRIBED: Final[dict[str, Described]] = {
         "a topic's name", "the column `topic`",
         "Sink: where all rows go. Without it the rows name their topic.",
     ),
+    "pylog.exactly.once": Described(
+        "true or false", "false",
+        "Sink: whether each batch is written exactly once. All rows of a batch are seen by readers "
+        "of committed records at the same moment, or none of them is. With false a task that is "
+        "run again writes its rows again.",
+    ),
+    "sinkId": Described(
+        "1 to 249 characters", "the topic",
+        "Sink: tells apart what one query writes. Two writes of one batch in `foreachBatch` to the "
+        "same topic need one each.",
+    ),
+    "pylog.sink.prepared.timeout.ms": Described(
+        "milliseconds", "900000",
+        "Sink: how long what a task has written waits for the end of its batch. Readers of "
+        "committed records wait as long; then it is aborted, and the batch fails.",
+    ),
+    "idempotencyKey": Described(
+        "1 to 1,000 characters", "",
+        "Sink, batch writes only: a second write to the same destination with this key writes "
+        "nothing, and fails if its rows are others.",
+    ),
+    "pylog.idempotency.retention.ms": Described(
+        "milliseconds", "604800000",
+        "Sink: for how long an `idempotencyKey` is remembered.",
+    ),
 }  # fmt: skip

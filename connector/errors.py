@@ -164,3 +164,27 @@ class WriteFailed(ConnectorError):
     """Records were not acknowledged; Spark runs the task again."""
 
     condition = "PYLOG_WRITE_FAILED"
+
+
+class SinkSuperseded(ConnectorError):
+    """A newer run of the query writes to the sink."""
+
+    condition = "PYLOG_SINK_SUPERSEDED"
+
+
+class BatchAlreadyWritten(ConnectorError):
+    """The batch, or a later one, was written to the sink by another write."""
+
+    condition = "PYLOG_BATCH_ALREADY_WRITTEN"
+
+
+class IdempotencyConflict(ConnectorError):
+    """A write with the same `idempotencyKey` has written other rows."""
+
+    condition = "PYLOG_IDEMPOTENCY_CONFLICT"
+
+
+class SinkIdentity(ConnectorError):
+    """Spark does not tell the tasks of which batch they are."""
+
+    condition = "PYLOG_SINK_IDENTITY"

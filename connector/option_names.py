@@ -31,6 +31,11 @@ BOOTSTRAP: Final = "pylog.bootstrap.servers"
 BOOTSTRAP_ALIAS: Final = "kafka.bootstrap.servers"
 
 COMMIT_GROUP: Final = "pylog.commit.group"
+EXACTLY_ONCE: Final = "pylog.exactly.once"
+PREPARED_TIMEOUT: Final = "pylog.sink.prepared.timeout.ms"
+IDEMPOTENCY_RETENTION: Final = "pylog.idempotency.retention.ms"
+SINK_ID: Final = "sinkId"
+IDEMPOTENCY_KEY: Final = "idempotencyKey"
 
 SELECTIONS: Final = ("assign", "subscribe", "subscribePattern")
 # The first that is given counts, as in Spark's Kafka connector.
@@ -53,12 +58,26 @@ SOURCE: Final = (
     "fetchOffset.retryIntervalMs",
     COMMIT_GROUP,
 )
-SINK: Final = ("topic",)
+SINK: Final = (
+    "topic",
+    EXACTLY_ONCE,
+    SINK_ID,
+    PREPARED_TIMEOUT,
+    IDEMPOTENCY_KEY,
+    IDEMPOTENCY_RETENTION,
+)
+OF_EXACTLY_ONCE: Final = (SINK_ID, PREPARED_TIMEOUT, IDEMPOTENCY_KEY, IDEMPOTENCY_RETENTION)
+"""What a sink that delivers at least once has no use for."""
+OWN: Final = frozenset(
+    {BOOTSTRAP, COMMIT_GROUP, EXACTLY_ONCE, PREPARED_TIMEOUT, IDEMPOTENCY_RETENTION}
+)
+"""Options with the prefix that are no settings of a client."""
+ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 # What Spark's own stream writer puts among a sink's options.
 _ENGINE: Final = (
     "checkpointLocation",
     "queryName",
-    "asyncProgressTrackingEnabled",
+    ASYNC_PROGRESS,
     "asyncProgressTrackingCheckpointIntervalMs",
     "_asyncProgressTrackingOverrideSinkSupportCheck",
 )
@@ -78,7 +97,7 @@ _NOT_OFFERED: Final = {
             "pylog.transaction.timeout.ms",
             "pylog.transaction.two.phase.commit.enable",
         ),
-        "the sink delivers at least once; leave the option out",
+        "the sink has transactions of its own; leave the option out",
     ),
 }
 

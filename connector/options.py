@@ -19,13 +19,22 @@ from pylog.kafka_settings import Verdict
 from pylog_connector.committed import CommittedStart, committed_start, is_committed
 from pylog_connector.errors import InvalidOption, MissingOption, OptionNotApplicable
 from pylog_connector.option_names import (
+    ASYNC_PROGRESS,
     BOOTSTRAP,
     BOOTSTRAP_ALIAS,
     COMMIT_GROUP,
     ENDS,
+    EXACTLY_ONCE,
+    IDEMPOTENCY_KEY,
+    IDEMPOTENCY_RETENTION,
+    OF_EXACTLY_ONCE,
+    OWN,
     PREFIX,
+    PREPARED_TIMEOUT,
     SELECTIONS,
+    SINK,
     SINK_CLIENT,
+    SINK_ID,
     SOURCE,
     SOURCE_CLIENT,
     STARTS,
@@ -56,6 +65,12 @@ from pylog_connector.values import (
 )
 
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
+
+EXACTLY_ONCE_DEFAULT: Final = False
+PREPARED_TIMEOUT_MS: Final = 15 * 60_000
+IDEMPOTENCY_RETENTION_MS: Final = 7 * 86_400_000
+SINK_ID_LENGTH_MAX: Final = 249
+IDEMPOTENCY_KEY_LENGTH_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +108,11 @@ class SinkOptions:
     topic: str | None
     client: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_option: str = BOOTSTRAP
+    exactly_once: bool = EXACTLY_ONCE_DEFAULT
+    sink_id: str | None = None
+    prepared_timeout_ms: int = PREPARED_TIMEOUT_MS
+    idempotency_key: str | None = None
+    idempotency_retention_ms: int = IDEMPOTENCY_RETENTION_MS
 
 
 def check_values(options: Mapping[str, str]) -> None:
@@ -116,6 +136,11 @@ def check_values(options: Mapping[str, str]) -> None:
     _commit_group(given)
     if "topic" in given:
         topic_name("topic", given["topic"])
+    _flag(given, EXACTLY_ONCE, default=False)
+    for name, most in _TEXTS.items():
+        _text(given, name, most)
+    _number(given, PREPARED_TIMEOUT, high=INT_MAX)
+    _number(given, IDEMPOTENCY_RETENTION)
 
 
 def check_source(options: Mapping[str, str]) -> bool:
@@ -125,11 +150,12 @@ def check_source(options: Mapping[str, str]) -> bool:
     check_names(options)
     check_values(options)
     given = _lowered(options)
-    if "topic" in given:
-        raise OptionNotApplicable(
-            f"topic={given['topic']!r} is an option of the sink; a source names its topics "
-            "in subscribe"
-        )
+    for name in SINK:
+        if name.lower() in given:
+            raise OptionNotApplicable(
+                f"{name}={given[name.lower()]!r} is an option of the sink; "
+                + ("a source names its topics in subscribe" if name == "topic" else "leave it out")
+            )
     _bootstrap(given)
     _selection(given)
     _client_settings(given, SOURCE_CLIENT, "source", defaults=True)
@@ -212,13 +238,17 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         if name.lower() in given:
             raise OptionNotApplicable(
                 f"{name}={given[name.lower()]!r} is an option of the source; the sink takes "
-                f"{BOOTSTRAP}, topic and {PREFIX}<producer setting>"
+                f"{BOOTSTRAP}, topic, {SINK_ID}, {IDEMPOTENCY_KEY}, {EXACTLY_ONCE} and {PREFIX}"
+                "<producer setting>"
             )
+    check_values(options)
+    exactly_once = _flag(given, EXACTLY_ONCE, default=EXACTLY_ONCE_DEFAULT)
+    _check_exactly_once(given, exactly_once=exactly_once)
     client = _client_settings(given, SINK_CLIENT, "sink", defaults=False)
     if client.get("acks", "all") not in ("all", "-1"):
         raise InvalidOption(
-            f"pylog.acks={client['acks']!r}: the sink delivers at least once, which needs all; "
-            "leave the option out"
+            f"pylog.acks={client['acks']!r}: the sink loses nothing, which needs all; leave the "
+            "option out"
         )
     if client.get("enable.idempotence", True) is not True:
         raise InvalidOption(
@@ -230,7 +260,59 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         topic=topic_name("topic", given["topic"]) if "topic" in given else None,
         client=client,
         bootstrap_option=_bootstrap_option(given),
+        exactly_once=exactly_once,
+        sink_id=_text(given, SINK_ID, SINK_ID_LENGTH_MAX),
+        prepared_timeout_ms=(_number(given, PREPARED_TIMEOUT, high=INT_MAX) or PREPARED_TIMEOUT_MS),
+        idempotency_key=_text(given, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_LENGTH_MAX),
+        idempotency_retention_ms=(
+            _number(given, IDEMPOTENCY_RETENTION) or IDEMPOTENCY_RETENTION_MS
+        ),
     )
+
+
+def check_streaming_sink(options: SinkOptions) -> None:
+    """OptionNotApplicable for what only a batch write has."""
+    if options.idempotency_key is not None:
+        raise OptionNotApplicable(
+            f"{IDEMPOTENCY_KEY}={options.idempotency_key!r}: a streaming write has a key for each "
+            "batch, its query's id and the batch's; leave the option out"
+        )
+
+
+def _check_exactly_once(given: Mapping[str, str], *, exactly_once: bool) -> None:
+    """What does not go together with exactly once, or without it."""
+    if exactly_once:
+        if _flag(given, ASYNC_PROGRESS, default=False):
+            raise InvalidOption(
+                f"{ASYNC_PROGRESS}=true: Spark may then plan a batch again with other rows, which "
+                f"the sink would take for those that it has; leave the option out, or set "
+                f"{EXACTLY_ONCE}=false"
+            )
+        if IDEMPOTENCY_RETENTION in given and IDEMPOTENCY_KEY.lower() not in given:
+            raise OptionNotApplicable(
+                f"{IDEMPOTENCY_RETENTION}={given[IDEMPOTENCY_RETENTION]!r} is for how long an "
+                f"{IDEMPOTENCY_KEY} is remembered, which is not given; give it, or leave both out"
+            )
+        return
+    for name in OF_EXACTLY_ONCE:
+        if name.lower() in given:
+            raise OptionNotApplicable(
+                f"{name}={given[name.lower()]!r}: a sink with {EXACTLY_ONCE}=false has no use for "
+                "it; leave one of them out"
+            )
+
+
+_TEXTS: Final = {SINK_ID: SINK_ID_LENGTH_MAX, IDEMPOTENCY_KEY: IDEMPOTENCY_KEY_LENGTH_MAX}
+
+
+def _text(given: Mapping[str, str], name: str, most: int) -> str | None:
+    text = given.get(name.lower())
+    if text is not None and not 0 < len(text.strip()) <= len(text) <= most:
+        raise InvalidOption(
+            f"{name}={shown(text)}: it must have 1 to {most} characters, not all spaces; or "
+            "leave the option out"
+        )
+    return text
 
 
 def _lowered(options: Mapping[str, str]) -> dict[str, str]:
@@ -364,6 +446,8 @@ _OTHERWISE: Final = {
     "kafkaConsumer.pollTimeoutMs": "for pylog.default.api.timeout.ms",
     "fetchOffset.numRetries": "for 4",
     "fetchOffset.retryIntervalMs": "for waits from 200 ms on",
+    PREPARED_TIMEOUT: "for 15 minutes",
+    IDEMPOTENCY_RETENTION: "for 7 days",
 }
 
 
@@ -386,7 +470,7 @@ def _client_settings(
 ) -> dict[str, Any]:
     chosen: dict[str, object] = {}
     for name, value in given.items():
-        if not name.startswith(PREFIX) or name in (BOOTSTRAP, COMMIT_GROUP):
+        if not name.startswith(PREFIX) or name in OWN:
             continue
         setting = name[len(PREFIX) :]
         if setting not in table:

@@ -10,9 +10,11 @@ from typing import Final
 
 from pylog.errors import (
     InvalidConfig,
+    InvalidProducerEpoch,
     InvalidRecord,
     InvalidTimestamp,
     MessageTooLarge,
+    ProducerFenced,
     PylogError,
     UnknownTopicOrPartition,
 )
@@ -48,9 +50,17 @@ def failed(
         )
     if isinstance(error, InvalidRecord) and _NO_KEY in why:
         return SinkRow(f"topic {topic}: {_of_key(part)}{why}; give each row a key")
+    if options.exactly_once and isinstance(error, ProducerFenced | InvalidProducerEpoch):
+        return WriteFailed(
+            f"topic {topic}: what this attempt had written was aborted before it was complete: a "
+            "newer run of the query has begun, its batch was decided with another attempt of the "
+            "task, or it did not reach its coordinator for too long; Spark runs the task again if "
+            "it is still needed"
+        )
+    again = "in a new transaction" if options.exactly_once else "which writes its records once more"
     return WriteFailed(
         f"topic {topic}: {error.name}: {why} (tried from host {gethostname()}); Spark "
-        "runs the task again, which writes its records once more"
+        f"runs the task again, {again}"
     )
 
 

@@ -1,13 +1,21 @@
-"""Spark's writers: checks when they are made, `pylog_connector.writing` in the tasks.
+"""Spark's writers: checks when they are made, `staging` in the tasks, `deciding` at the end.
 
-Delivery is at least once: a task that fails is run again by Spark and writes its records again, and
-so does a batch that a streaming query replays. Within one attempt nothing is written twice (the
-producer is idempotent) and order per partition is kept. Nothing is decided in `commit`: when it is
-called, every record is on all in-sync replicas.
+Each batch counts once, as a whole: tasks write into transactions, and `commit` has one decision
+made about all of them, which stands whatever happens afterwards. A batch that a streaming query
+replays after that is not written again.
+
+With `pylog.exactly.once=false` delivery is at least once: a task that fails is run again by Spark
+and writes its records again, and so does a batch that is replayed. Nothing is decided in `commit`
+then: when it is called, every record is on all in-sync replicas.
+
+Spark calls `write` in the tasks, with a copy of the writer, and `commit` or `abort` in a process of
+their own: of a batch write with another copy, of a streaming one with a writer made anew, which
+knows nothing but what the tasks report.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -19,9 +27,14 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from pylog_connector.errors import SaveMode, WriteFailed
+from pylog_connector import deciding
+from pylog_connector.errors import SaveMode, SinkIdentity, WriteFailed
+from pylog_connector.option_names import EXACTLY_ONCE
 from pylog_connector.options import SinkOptions
 from pylog_connector.plainly import plainly
+from pylog_connector.sink_identity import SinkBatchId, batch_of_job, batch_of_query
+from pylog_connector.staged import TaskReport
+from pylog_connector.staging import stage_batches
 from pylog_connector.writing import write_batches
 
 if TYPE_CHECKING:
@@ -31,11 +44,21 @@ if TYPE_CHECKING:
 _ROOT_EXECUTION: Final = "spark.sql.execution.root.id"
 
 
+Messages = list[WriterCommitMessage | None]
+
+
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task wrote: records by topic, all acknowledged."""
+    """What one task wrote at least once: records by topic, all acknowledged."""
 
     records: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Reported(WriterCommitMessage):
+    """What one task wrote of a batch that counts once."""
+
+    report: TaskReport
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -44,19 +67,32 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._columns = tuple(columns)
+        self._job = uuid.uuid4().hex
+        """Of this write: tasks have a copy of the writer."""
 
     @plainly
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write one task's rows; see `write_batches` for what it raises. SaveMode where they are
-        to fill a table of Spark's catalogue.
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written | Reported:
+        """Write one task's rows; see `stage_batches` and `write_batches` for what it raises.
+        SaveMode where they are to fill a table of Spark's catalogue.
         """
-        check_is_no_table(TaskContext.get())
-        return Written(dict(write_batches(iterator, self._options, self._columns)))
+        context = TaskContext.get()
+        check_is_no_table(context)
+        if not self._options.exactly_once:
+            return Written(dict(write_batches(iterator, self._options, self._columns)))
+        batch = batch_of_job(self._job, self._options)
+        if context is not None and not batch.is_keyed:
+            batch = batch_of_query(context.getLocalProperty, self._options) or batch
+        return _stage(iterator, self._options, self._columns, batch, context)
 
     @plainly
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Every task reported; WriteFailed otherwise, which would be a fault of Spark."""
-        _check_reported(messages)
+    def commit(self, messages: Messages) -> None:
+        """Have all of it count; see `deciding.decide` for what it raises."""
+        _commit(messages, self._options)
+
+    @plainly
+    def abort(self, messages: Messages) -> None:
+        """Have none of it count."""
+        _abort(messages, self._options)
 
 
 def check_is_no_table(context: TaskContext | None) -> None:
@@ -84,20 +120,61 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._columns = tuple(columns)
 
     @plainly
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write one task's rows; see `write_batches` for what it raises."""
-        return Written(dict(write_batches(iterator, self._options, self._columns)))
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written | Reported:
+        """Write one task's rows; see `stage_batches` and `write_batches` for what it raises."""
+        if not self._options.exactly_once:
+            return Written(dict(write_batches(iterator, self._options, self._columns)))
+        context = TaskContext.get()
+        batch = None
+        if context is not None:
+            batch = batch_of_query(context.getLocalProperty, self._options)
+        if batch is None:
+            raise SinkIdentity(
+                "the task does not see which query and batch it belongs to, so that the batch "
+                f"cannot be written exactly once; set {EXACTLY_ONCE}=false"
+            )
+        return _stage(iterator, self._options, self._columns, batch, context)
 
     @plainly
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Every task reported; WriteFailed otherwise, which would be a fault of Spark."""
-        _check_reported(messages)
+    def commit(self, messages: Messages, batchId: int) -> None:
+        """Have the batch count; see `deciding.decide` for what it raises."""
+        _commit(messages, self._options)
+
+    @plainly
+    def abort(self, messages: Messages, batchId: int) -> None:
+        """Have none of it count."""
+        _abort(messages, self._options)
 
 
-def _check_reported(messages: Sequence[WriterCommitMessage | None]) -> None:
+def _stage(
+    iterator: Iterator[pa.RecordBatch],
+    options: SinkOptions,
+    columns: Sequence[str],
+    batch: SinkBatchId,
+    context: TaskContext | None,
+) -> Reported:
+    task, attempt = 0, 0
+    if context is not None:
+        task, attempt = context.partitionId(), context.taskAttemptId()
+    return Reported(stage_batches(iterator, options, columns, batch, task, attempt))
+
+
+def _commit(messages: Messages, options: SinkOptions) -> None:
+    if options.exactly_once:
+        deciding.decide(_reports(messages), options)
+        return
     missing = sum(message is None for message in messages)
     if missing:
         raise WriteFailed(
             f"{missing} of {len(messages)} tasks did not report what they wrote; the batch is not "
             "complete"
         )
+
+
+def _abort(messages: Messages, options: SinkOptions) -> None:
+    if options.exactly_once:
+        deciding.abort(_reports(messages), options)
+
+
+def _reports(messages: Messages) -> list[TaskReport | None]:
+    return [each.report if isinstance(each, Reported) else None for each in messages]

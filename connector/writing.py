@@ -6,7 +6,7 @@ Runs in Spark's Python workers. Rows are checked and grouped in bulk, never one 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,16 +38,46 @@ class _Sent(NamedTuple):
     future: Future[Any]
 
 
+class Way(NamedTuple):
+    """How rows go. `send` gives None for rows that need not go; `flush` returns when all are
+    acknowledged or failed; `drop` is called after a failure, and `failed` tells it.
+    """
+
+    send: Callable[[TopicRows], Future[Any] | None]
+    flush: Callable[[], None]
+    drop: Callable[[], None]
+    failed: Callable[[str, TopicRows | None, PylogError, SinkOptions], ConnectorError] = failed
+
+
 def write_batches(
     batches: Iterable[pa.RecordBatch], options: SinkOptions, columns: Sequence[str]
 ) -> Counter[str]:
     """Write all rows and wait until every in-sync replica has them; records by topic.
 
-    Raises SinkRow for a row that cannot be written, UnknownTopic, and WriteFailed when a record was
-    not acknowledged: some of the others may have been, and are written again when Spark runs the
-    task again.
+    Raises as `write_by`. Some of the records may have been stored when it fails, and are written
+    again when Spark runs the task again.
     """
     warm(_load)
+    begun: set[str] = set()
+
+    def send(part: TopicRows) -> Future[Any]:
+        if part.topic in begun:
+            return _send(options, part)
+        begun.add(part.topic)
+        return _send_first(options, part)
+
+    way = Way(send, lambda: producer_for(options).producer.flush(), lambda: drop_producer(options))
+    return write_by(way, batches, options, columns)
+
+
+def write_by(
+    way: Way, batches: Iterable[pa.RecordBatch], options: SinkOptions, columns: Sequence[str]
+) -> Counter[str]:
+    """Send all rows and wait until every in-sync replica has them; records by topic.
+
+    Raises SinkRow for a row that cannot be written, UnknownTopic, and WriteFailed when a record was
+    not acknowledged.
+    """
     written: Counter[str] = Counter()
     pending: deque[_Sent] = deque()
     topic, part = options.topic or "?", None
@@ -57,41 +87,41 @@ def write_batches(
             for part in rows_by_topic(batch, options, columns, first):
                 topic = part.topic
                 check_rows(part, options)
-                send = _send if topic in written else _send_first
-                future = send(options, topic, part.rows)
-                pending.append(_Sent(topic, part if part.may_be_refused() else None, future))
+                future = way.send(part)
+                if future is not None:
+                    pending.append(_Sent(topic, part if part.may_be_refused() else None, future))
                 written[topic] += part.rows.num_rows
             first += batch.num_rows
             while pending and pending[0].future.done():
                 topic, part, future = pending.popleft()
                 future.result()
-        producer_for(options).producer.flush()
+        way.flush()
         while pending:
             topic, part, future = pending.popleft()
             future.result()
     except ConnectorError:
-        drop_producer(options)
+        way.drop()
         raise
     except PylogError as error:
-        drop_producer(options)
-        raise failed(topic, part, error, options) from error
+        way.drop()
+        raise way.failed(topic, part, error, options) from error
     return written
 
 
-def _send(options: SinkOptions, topic: str, rows: pa.RecordBatch) -> Future[Any]:
-    return producer_for(options).producer.send_arrow(topic, rows)
+def _send(options: SinkOptions, part: TopicRows) -> Future[Any]:
+    return producer_for(options).producer.send_arrow(part.topic, part.rows)
 
 
-def _send_first(options: SinkOptions, topic: str, rows: pa.RecordBatch) -> Future[Any]:
+def _send_first(options: SinkOptions, part: TopicRows) -> Future[Any]:
     """The task's first rows of a topic. The producer may know it from an earlier task, from before
     it was deleted and made anew: then they go once more, to the new one.
     """
     kept = producer_for(options)
-    if kept.begin(topic):
-        return _send(options, topic, rows)
-    sent = _send(options, topic, rows)
+    if kept.begin(part.topic):
+        return _send(options, part)
+    sent = _send(options, part)
     kept.producer.flush()
     if not isinstance(sent.exception(), UnknownTopicId):
         return sent
     drop_producer(options)
-    return _send_first(options, topic, rows)
+    return _send_first(options, part)

@@ -30,6 +30,7 @@ from pylog_broker.api.topic_ids import TopicName
 from pylog_broker.api.transactions.markers import MarkersHandler
 from pylog_broker.api.transactions.offsets import TxnOffsetsHandler
 from pylog_broker.api.transactions.producers import TransactionsHandler
+from pylog_broker.api.transactions.sinks import SinksHandler
 from pylog_broker.api.transactions.transaction_admin import TransactionAdminHandler
 from pylog_broker.api.transactions.verification import BatchVerification
 from pylog_broker.config import BrokerConfig
@@ -123,6 +124,7 @@ class TransactionApi:
     offsets: TxnOffsetsHandler
     markers: MarkersHandler
     admin: TransactionAdminHandler
+    sinks: SinksHandler
 
 
 @dataclass(frozen=True, slots=True)

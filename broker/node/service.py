@@ -35,6 +35,7 @@ from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.api.transactions.markers import MarkersHandler
 from pylog_broker.api.transactions.offsets import TxnOffsetsHandler
 from pylog_broker.api.transactions.producers import TransactionsHandler
+from pylog_broker.api.transactions.sinks import SinksHandler
 from pylog_broker.api.transactions.transaction_admin import TransactionAdminHandler
 from pylog_broker.api.transactions.verification import BatchVerification
 from pylog_broker.config import BROKER_CONFIG, BrokerConfig, without_cluster_wide, without_secrets
@@ -104,6 +105,7 @@ from pylog_broker.protobuf.admin_apis import broker_admin_apis
 from pylog_broker.protobuf.group_apis import group_apis
 from pylog_broker.protobuf.log_apis import log_apis
 from pylog_broker.protobuf.share_apis import share_apis
+from pylog_broker.protobuf.sink_apis import sink_apis
 from pylog_broker.protobuf.transaction_apis import transaction_apis
 from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.replication.manager import ReplicaManager
@@ -364,6 +366,7 @@ class BrokerService:
                 *group_apis(api.groups),
                 *share_apis(self._share_groups.api(self._groups, self._counters)),
                 *transaction_apis(api.transactions),
+                *sink_apis(api.transactions.sinks),
                 *broker_admin_apis(
                     configs, log_dirs, DescribeBrokerHandler(partial(describe, self._parts))
                 ),
@@ -374,7 +377,7 @@ class BrokerService:
         self._parts.rack = self._config.broker_rack
         self._parts.logs = self._logs
         self._server.offer(partial(add_log_service, service, apis), SERVICE)
-        for name in ("Group", "StreamsGroup", "Share", "Transaction", "BrokerAdmin"):
+        for name in ("Group", "StreamsGroup", "Share", "Transaction", "Sink", "BrokerAdmin"):
             self._server.offer(partial(add_unary_service, apis, name), f"pylog.v1.{name}")
         # Before gRPC: who finds that answering must find this, too.
         await self._listen_for_streams(api.data, apis)
@@ -433,9 +436,8 @@ class BrokerService:
         """What clients and brokers ask of transactions; and markers find their way."""
         shards, clock, me = self._transactions, self._clock, self._broker_id
         calls = self._broker_calls
-        producers = TransactionsHandler(
-            shards, self._image, self._producer_ids.take, self._internal_topics.ensure
-        )
+        take = self._producer_ids.take
+        producers = TransactionsHandler(shards, self._image, take, self._internal_topics.ensure)
         markers = MarkersHandler(manager, self._engine.perform, clock, self._groups.write_marker)
         shards.senders = MarkerSenders(me, shards.shell, self._image, calls, markers.write, clock)
         self._replication.offer(broker_transaction_apis(producers.add, markers.write))
@@ -447,6 +449,7 @@ class BrokerService:
                 TxnOffsetsHandler(offsets, self._groups, manager, coordinator),
                 markers,
                 TransactionAdminHandler(shards, manager),
+                SinksHandler(shards, take, shards.config.sink_lease_ms),
             ),
             BatchVerification(manager, coordinator, verifies_version_1=verifies),
         )

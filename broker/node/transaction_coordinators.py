@@ -12,8 +12,9 @@ from pylog import errors
 from pylog.clock import Clock
 from pylog.model import NO_LEADER, BrokerId, TopicPartition
 from pylog_broker.api.coordinators import TransactionOperation
+from pylog_broker.api.transactional_ids import partition_of
 from pylog_broker.controller.settings import TRANSACTION_STATE
-from pylog_broker.coordinator.runtime.runtime import CoordinatorRuntime, Sent, partition_for
+from pylog_broker.coordinator.runtime.runtime import CoordinatorRuntime, Sent
 from pylog_broker.coordinator.transactions.codec import TransactionCodec
 from pylog_broker.coordinator.transactions.config import TransactionConfig
 from pylog_broker.coordinator.transactions.coordinator import (
@@ -62,6 +63,7 @@ class TransactionShards:
         image: Callable[[], MetadataImage],
     ) -> None:
         self._image = image
+        self.config = config
         self.counts = TransactionCounts()
         codec = TransactionCodec()
         runtime = CoordinatorRuntime[TransactionCoordinator](
@@ -87,7 +89,7 @@ class TransactionShards:
             raise errors.NotCoordinator(
                 f"transactional id {transactional_id!r}: there is no {TRANSACTION_STATE} yet"
             )
-        number = partition_for(transactional_id, len(topic.partitions))
+        number = partition_of(transactional_id, len(topic.partitions))
         return await self.shell.call(number, operation, timeout_ms=timeout_ms)
 
     async def call_all(self, operation: TransactionOperation) -> list[Any]:
@@ -295,7 +297,7 @@ class CoordinatorCalls:
             raise errors.InvalidProducerIdMapping(
                 f"transactional id {request.transactional_id!r}: there are no transactions yet"
             )
-        number = partition_for(request.transactional_id, len(topic.partitions))
+        number = partition_of(request.transactional_id, len(topic.partitions))
         coordinator = topic.partitions[number].leader
         if coordinator == NO_LEADER:
             raise errors.CoordinatorNotAvailable(f"{TRANSACTION_STATE}-{number} has no leader")

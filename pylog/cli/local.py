@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pylog import errors
-from pylog.cli.background_cluster import start_in_background
 from pylog.cli import failures
+from pylog.cli.background_cluster import start_in_background
 from pylog.cli.context import Settings, key_values, print_json, with_settings
 from pylog.cli.restarts import STARTS_MAX, GiveUp, Restarts, StartAgain, TellEnded
 from pylog.clock import SYSTEM_CLOCK

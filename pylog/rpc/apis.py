@@ -22,6 +22,7 @@ from pylog.rpc.v1 import (
     log_pb2,
     records_service_pb2,
     share_pb2,
+    sink_pb2,
     streams_group_pb2,
     transaction_pb2,
 )
@@ -326,6 +327,40 @@ SEND: Final = UnaryApi(
     records_service_pb2.SendRequest,
     records_service_pb2.SendResponse,
 )
+# Kafka has no sinks of queries.
+BEGIN_SINK_TASK: Final = UnaryApi(
+    10_100, "Sink", "BeginSinkTask", sink_pb2.BeginSinkTaskRequest, sink_pb2.BeginSinkTaskResponse
+)
+RENEW_SINK_TASK: Final = UnaryApi(
+    10_101, "Sink", "RenewSinkTask", sink_pb2.RenewSinkTaskRequest, sink_pb2.RenewSinkTaskResponse
+)
+PREPARE_SINK_TASK: Final = UnaryApi(
+    10_102,
+    "Sink",
+    "PrepareSinkTask",
+    sink_pb2.PrepareSinkTaskRequest,
+    sink_pb2.PrepareSinkTaskResponse,
+)
+DECIDE_SINK_BATCH: Final = UnaryApi(
+    10_103,
+    "Sink",
+    "DecideSinkBatch",
+    sink_pb2.DecideSinkBatchRequest,
+    sink_pb2.DecideSinkBatchResponse,
+)
+ABORT_SINK_BATCH: Final = UnaryApi(
+    10_104,
+    "Sink",
+    "AbortSinkBatch",
+    sink_pb2.AbortSinkBatchRequest,
+    sink_pb2.AbortSinkBatchResponse,
+)
+LIST_SINKS: Final = UnaryApi(
+    10_105, "Sink", "ListSinks", sink_pb2.ListSinksRequest, sink_pb2.ListSinksResponse
+)
+FORGET_SINK: Final = UnaryApi(
+    10_106, "Sink", "ForgetSink", sink_pb2.ForgetSinkRequest, sink_pb2.ForgetSinkResponse
+)
 
 UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     LIST_OFFSETS,
@@ -377,4 +412,11 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     DESCRIBE_FEATURES,
     DESCRIBE_BROKER,
     SEND,
+    BEGIN_SINK_TASK,
+    RENEW_SINK_TASK,
+    PREPARE_SINK_TASK,
+    DECIDE_SINK_BATCH,
+    ABORT_SINK_BATCH,
+    LIST_SINKS,
+    FORGET_SINK,
 )

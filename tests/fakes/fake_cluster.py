@@ -1,7 +1,7 @@
 """A cluster in this process: real gRPC servers and framed ports on loopback over a log in memory.
 
-For the clients' tests: it speaks `log.proto`, `admin.proto`, `group.proto` and
-`transaction.proto`, checks sequences as
+For the clients' tests: it speaks `log.proto`, `admin.proto`, `group.proto`,
+`transaction.proto` and `sink.proto`, checks sequences as
 a broker does, and can be told to refuse, to lose answers, to move leaders and to stop servers. No
 replication, no disk, no security.
 """
@@ -29,12 +29,14 @@ from pylog.rpc.v1 import (
     log_pb2,
     log_pb2_grpc,
     share_pb2_grpc,
+    sink_pb2_grpc,
     streams_group_pb2_grpc,
     transaction_pb2_grpc,
 )
 from tests.fakes.fake_admin import FakeAdmin
 from tests.fakes.fake_groups import FakeGroups, FakeStreamsGroups, GroupWorld
 from tests.fakes.fake_shares import FakeShares
+from tests.fakes.fake_sinks import FakeSinks, SinkWorld
 from tests.fakes.fake_streams import FakeStreamPort
 from tests.fakes.fake_topics import FakePartition, FakeTopic
 from tests.fakes.fake_transactions import FakeTransactions, TransactionalIds
@@ -95,6 +97,7 @@ class FakeCluster:
         self.transactions = TransactionalIds(
             self.topics, lambda name: self.groups.broker_of(f"txn:{name}")
         )
+        self.sinks = SinkWorld(self.transactions)
         self._next_topic = 1
         self._servers: dict[int, grpc.Server] = {}
         self._ports: dict[int, int] = {}
@@ -131,12 +134,15 @@ class FakeCluster:
         share_pb2_grpc.add_ShareServicer_to_server(shares, server)  # type: ignore[no-untyped-call]
         transactions = FakeTransactions(self.transactions, self.groups, broker)
         transaction_pb2_grpc.add_TransactionServicer_to_server(transactions, server)  # type: ignore[no-untyped-call]
+        sinks = FakeSinks(self.sinks, broker)
+        sink_pb2_grpc.add_SinkServicer_to_server(sinks, server)  # type: ignore[no-untyped-call]
         services = {
             "Log": service,
             "Group": groups,
             "StreamsGroup": streams,
             "Share": shares,
             "Transaction": transactions,
+            "Sink": sinks,
         }
         self._ports[broker] = server.add_insecure_port(f"127.0.0.1:{self._ports.get(broker, 0)}")
         server.start()

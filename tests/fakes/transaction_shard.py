@@ -4,6 +4,7 @@ or when the test says so. Time is virtual, records pass through their bytes.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,10 @@ from pylog_broker.coordinator.runtime.runtime import (
 from pylog_broker.coordinator.runtime.shard import Append, ReadLog
 from pylog_broker.coordinator.transactions.codec import TransactionCodec
 from pylog_broker.coordinator.transactions.config import TransactionConfig
-from pylog_broker.coordinator.transactions.coordinator import TransactionCoordinator
+from pylog_broker.coordinator.transactions.coordinator import (
+    TransactionCoordinator,
+    TransactionCounts,
+)
 from pylog_broker.coordinator.transactions.messages import (
     AddPartitions,
     EndTransaction,
@@ -50,8 +54,13 @@ class TransactionShard:
     are wanted.
     """
 
-    def __init__(self, config: TransactionConfig | None = None) -> None:
+    def __init__(
+        self,
+        config: TransactionConfig | None = None,
+        counts: TransactionCounts | None = None,
+    ) -> None:
         self.config = config or TransactionConfig()
+        self._counts = counts
         self.log: list[tuple[bytes, bytes | None]] = []
         self.replies: dict[RequestId, Any] = {}
         self.sent: list[SendMarkers] = []
@@ -61,6 +70,8 @@ class TransactionShard:
         self.next_producer_id = 1000
         self._codec = TransactionCodec()
         self._asked = 0
+        self._effects: deque[RuntimeEffect] = deque()
+        self._is_performing = False
         self.epoch = LeaderEpoch(0)
         self.start()
 
@@ -71,7 +82,7 @@ class TransactionShard:
         self.epoch = LeaderEpoch(self.epoch + 1)
         self._runtime = CoordinatorRuntime[TransactionCoordinator](
             TOPIC,
-            lambda partition: TransactionCoordinator(self.config),
+            lambda partition: TransactionCoordinator(self.config, self._counts),
             self._codec,
             now_ms=self.now_ms,
         )
@@ -194,26 +205,37 @@ class TransactionShard:
     # ---- effects ---------------------------------------------------------------------------------
 
     def _perform(self, effects: list[RuntimeEffect]) -> None:
-        for effect in effects:
-            match effect:
-                case Append(_, _, first_offset, records):
-                    assert first_offset == len(self.log)
-                    self.log.extend(records)
-                    if self.commits:
-                        self.commit()
-                case Reply(request_id, response):
-                    assert request_id not in self.replies, "answered twice"
-                    self.replies[request_id] = response
-                case Sent(_, epoch, message):
-                    assert epoch == self.epoch
-                    assert isinstance(message, SendMarkers)
-                    self.sent.append(message)
-                case ReadLog(_, epoch, offset):
-                    self._perform(self._read(epoch, offset))
-                case Defect(_, error):
-                    raise error
-                case _:
-                    assert isinstance(effect, ShardLoaded), effect
+        """In order, as they come: what one of them brings about comes behind the others."""
+        self._effects.extend(effects)
+        if self._is_performing:
+            return
+        self._is_performing = True
+        try:
+            while self._effects:
+                self._perform_one(self._effects.popleft())
+        finally:
+            self._is_performing = False
+
+    def _perform_one(self, effect: RuntimeEffect) -> None:
+        match effect:
+            case Append(_, _, first_offset, records):
+                assert first_offset == len(self.log)
+                self.log.extend(records)
+                if self.commits:
+                    self.commit()
+            case Reply(request_id, response):
+                assert request_id not in self.replies, "answered twice"
+                self.replies[request_id] = response
+            case Sent(_, epoch, message):
+                assert epoch == self.epoch
+                assert isinstance(message, SendMarkers)
+                self.sent.append(message)
+            case ReadLog(_, epoch, offset):
+                self._perform(self._read(epoch, offset))
+            case Defect(_, error):
+                raise error
+            case _:
+                assert isinstance(effect, ShardLoaded), effect
 
     def _read(self, epoch: LeaderEpoch, offset: Offset) -> list[RuntimeEffect]:
         records = []

@@ -11,7 +11,7 @@ from pylog.model import CONSUMER_OFFSETS, BrokerId
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.groups.names import check_group_id
 from pylog_broker.api.limits import check_items
-from pylog_broker.api.transactional_ids import check_transactional_id
+from pylog_broker.api.transactional_ids import check_transactional_id, partition_of
 from pylog_broker.controller.settings import SHARE_GROUP_STATE, TRANSACTION_STATE
 from pylog_broker.coordinator.runtime.runtime import partition_for
 from pylog_broker.metadata.image import MetadataImage, TopicImage
@@ -101,12 +101,13 @@ class FindCoordinatorHandler:
             else:
                 # Kafka takes a group without a name: very old consumers committed in it.
                 check_group_id(key, may_be_empty=True)
-            return FoundCoordinator(key, self._leader(topic, key))
+            place = partition_of if kind is CoordinatorType.TRANSACTION else partition_for
+            return FoundCoordinator(key, self._leader(topic, key, place))
         except PylogError as error:
             return FoundCoordinator(key, NO_BROKER, failure_of(error))
 
-    def _leader(self, topic: TopicImage, key: str) -> BrokerId:
-        number = partition_for(key, len(topic.partitions))
+    def _leader(self, topic: TopicImage, key: str, place: Callable[[str, int], int]) -> BrokerId:
+        number = place(key, len(topic.partitions))
         leader = topic.partitions[number].leader
         broker = self._image().brokers.get(leader)
         if broker is None or broker.fenced:

@@ -19,7 +19,7 @@ from pylog_broker.api.coordinators import TransactionCoordinators
 from pylog_broker.api.groups.find_coordinator import Ensure
 from pylog_broker.api.groups.names import check_group_id
 from pylog_broker.api.limits import check_partitions
-from pylog_broker.api.transactional_ids import check_transactional_id
+from pylog_broker.api.transactional_ids import check_id_of_producer
 from pylog_broker.coordinator.runtime.decision import Decision, RequestId
 from pylog_broker.coordinator.runtime.runtime import partition_for
 from pylog_broker.coordinator.transactions.coordinator import TransactionCoordinator
@@ -56,9 +56,10 @@ class TransactionsHandler:
     """Lives on the broker's loop. `take`: a producer id that was never given. `ensure`: has an
     internal topic made.
 
-    All raise InvalidRequest for a transactional id that is empty or too long, NotCoordinator where
-    another broker coordinates it, CoordinatorLoadInProgress, CoordinatorNotAvailable, and
-    RequestTimedOut; and what the operation of the coordinator raises.
+    All raise InvalidRequest for a transactional id that is empty or too long; all but `add`, which
+    other brokers ask, for one that belongs to a sink; NotCoordinator where another broker
+    coordinates it, CoordinatorLoadInProgress, CoordinatorNotAvailable, and RequestTimedOut; and
+    what the operation of the coordinator raises.
     """
 
     def __init__(
@@ -75,13 +76,15 @@ class TransactionsHandler:
 
     async def init(self, request: InitProducer) -> ProducerBegun:
         """See `TransactionCoordinator.init_producer`."""
-        check_transactional_id(request.transactional_id)
+        check_id_of_producer(request.transactional_id)
         if (request.expected.producer_id < 0) != (request.expected.epoch < 0):
             raise InvalidRequest(
                 f"producer_id={request.expected.producer_id} and "
                 f"producer_epoch={request.expected.epoch}: give both, or -1 for both"
             )
-        begun: ProducerBegun = await self._with_id(
+        begun: ProducerBegun = await call_with_id(
+            self._coordinators,
+            self._take,
             request.transactional_id,
             lambda shard, number, wall_ms, fresh: shard.init_producer(
                 wall_ms, number, request, fresh
@@ -95,7 +98,7 @@ class TransactionsHandler:
         """All are added, or none: beside one that is not there the others have
         OPERATION_NOT_ATTEMPTED.
         """
-        check_transactional_id(request.transactional_id)
+        check_id_of_producer(request.transactional_id)
         check_partitions(len(request.partitions))
         faults = {each: self._fault(each) for each in request.partitions}
         if any(faults.values()):
@@ -114,7 +117,7 @@ class TransactionsHandler:
 
     async def add_offsets(self, _context: RequestContext, request: AddOffsets) -> None:
         """The group's partition of the internal topic is one of the transaction's."""
-        check_transactional_id(request.transactional_id)
+        check_id_of_producer(request.transactional_id)
         partition = await self._offsets_partition(request.group_id)
         added = await self.add(
             AddPartitions(request.transactional_id, request.identity, (partition,), version=1)
@@ -125,31 +128,16 @@ class TransactionsHandler:
 
     async def end(self, _context: RequestContext, request: EndTransaction) -> TransactionEnded:
         """See `TransactionCoordinator.end`."""
-        check_transactional_id(request.transactional_id)
+        check_id_of_producer(request.transactional_id)
         if request.version not in VERSIONS:
             raise InvalidRequest(f"transaction_version={request.version}: there are 1 and 2")
-        ended: TransactionEnded = await self._with_id(
+        ended: TransactionEnded = await call_with_id(
+            self._coordinators,
+            self._take,
             request.transactional_id,
             lambda shard, number, wall_ms, fresh: shard.end(wall_ms, number, request, fresh),
         )
         return ended
-
-    async def _with_id(self, transactional_id: str, operation: WithId) -> Any:
-        """What the coordinator answers, with a fresh producer id where it needs one."""
-        fresh: ProducerId | None = None
-        for _ in range(3):
-            given = fresh
-            answer = await self._coordinators.call(
-                transactional_id,
-                lambda shard, number, wall_ms, given=given: operation(  # type: ignore[misc]
-                    shard, number, wall_ms, given
-                ),
-                timeout_ms=COMMIT_TIMEOUT_MS,
-            )
-            if not isinstance(answer, NeedsProducerId):
-                return answer
-            fresh = await self._take()
-        raise CoordinatorNotAvailable(f"{transactional_id!r} needs one producer id after another")
 
     async def _offsets_partition(self, group_id: str) -> TopicPartition:
         """The partition that has the group's offsets. Raises InvalidGroupId, and
@@ -172,3 +160,23 @@ class TransactionsHandler:
         if is_internal(topic):
             return InvalidTopic(f"topic {topic} is internal; only coordinators write to it")
         return None
+
+
+async def call_with_id(
+    coordinators: TransactionCoordinators, take: Take, transactional_id: str, operation: WithId
+) -> Any:
+    """What the coordinator answers, with a fresh producer id where it needs one."""
+    fresh: ProducerId | None = None
+    for _ in range(3):
+        given = fresh
+        answer = await coordinators.call(
+            transactional_id,
+            lambda shard, number, wall_ms, given=given: operation(  # type: ignore[misc]
+                shard, number, wall_ms, given
+            ),
+            timeout_ms=COMMIT_TIMEOUT_MS,
+        )
+        if not isinstance(answer, NeedsProducerId):
+            return answer
+        fresh = await take()
+    raise CoordinatorNotAvailable(f"{transactional_id!r} needs one producer id after another")

@@ -23,6 +23,7 @@ TYPE: Final = 10001
 VERSIONS: Final = range(0, 1)
 
 _h: Final = Struct(">h")
+_i: Final = Struct(">i")
 _iqq: Final = Struct(">iqq")
 _qiqq: Final = Struct(">qiqq")
 _qq: Final = Struct(">qq")
@@ -60,6 +61,7 @@ class SinkDecisionValue(NamedTuple):
     digest: str = ""
     decided_ms: int = 0
     expires_ms: int = 0
+    members: tuple[int, ...] = ()
     receipt: tuple[WrittenTopic, ...] = ()
 
 
@@ -125,17 +127,21 @@ def _encode_value_v0(value: SinkDecisionValue) -> bytearray:
     write_varint(out, len(text_a) + 1)
     out += text_a
     out += _qq.pack(value.decided_ms, value.expires_ms)
-    value_b = value.receipt
+    value_b = value.members
     write_varint(out, len(value_b) + 1)
     for b in value_b:
-        value_c = b.topic
-        text_c = value_c.encode()
-        write_varint(out, len(text_c) + 1)
-        out += text_c
-        value_d = b.partitions
-        write_varint(out, len(value_d) + 1)
-        for d in value_d:
-            out += _iqq.pack(d.partition, d.first_offset, d.last_offset)
+        out += _i.pack(b)
+    value_c = value.receipt
+    write_varint(out, len(value_c) + 1)
+    for c in value_c:
+        value_d = c.topic
+        text_d = value_d.encode()
+        write_varint(out, len(text_d) + 1)
+        out += text_d
+        value_e = c.partitions
+        write_varint(out, len(value_e) + 1)
+        for e in value_e:
+            out += _iqq.pack(e.partition, e.first_offset, e.last_offset)
             out.append(0)
         out.append(0)
     out.append(0)
@@ -159,11 +165,24 @@ def _decode_value_v0(buffer: memoryview, position: int) -> tuple[SinkDecisionVal
     size, position = read_varint(buffer, position)
     size -= 1
     if size < 0:
+        null_refused("members")
+    value_members: tuple[int, ...]
+    if size * 4 > length - position:
+        count_refused("members", size, length - position)
+    found_a: list[int] = []
+    for _ in range(size):
+        element_b, = _i.unpack_from(buffer, position)
+        position += 4
+        found_a.append(element_b)
+    value_members = tuple(found_a)
+    size, position = read_varint(buffer, position)
+    size -= 1
+    if size < 0:
         null_refused("receipt")
     value_receipt: tuple[WrittenTopic, ...]
     if size * 3 > length - position:
         count_refused("receipt", size, length - position)
-    found_a: list[WrittenTopic] = []
+    found_c: list[WrittenTopic] = []
     for _ in range(size):
         size, position = read_varint(buffer, position)
         size -= 1
@@ -171,37 +190,37 @@ def _decode_value_v0(buffer: memoryview, position: int) -> tuple[SinkDecisionVal
             null_refused("topic")
         if size > length - position:
             truncated("topic", size, length - position)
-        b_topic = str(buffer[position : position + size], "utf-8")
+        d_topic = str(buffer[position : position + size], "utf-8")
         position += size
         size, position = read_varint(buffer, position)
         size -= 1
         if size < 0:
             null_refused("partitions")
-        b_partitions: tuple[WrittenPartition, ...]
+        d_partitions: tuple[WrittenPartition, ...]
         if size * 21 > length - position:
             count_refused("partitions", size, length - position)
-        found_c: list[WrittenPartition] = []
+        found_e: list[WrittenPartition] = []
         for _ in range(size):
-            d_partition, d_first_offset, d_last_offset = _iqq.unpack_from(buffer, position)
+            f_partition, f_first_offset, f_last_offset = _iqq.unpack_from(buffer, position)
             position += 20
             if buffer[position]:
                 position = skip_tagged_fields(buffer, position)
             else:
                 position += 1
-            found_c.append(WrittenPartition(partition=d_partition, first_offset=d_first_offset, last_offset=d_last_offset))
-        b_partitions = tuple(found_c)
+            found_e.append(WrittenPartition(partition=f_partition, first_offset=f_first_offset, last_offset=f_last_offset))
+        d_partitions = tuple(found_e)
         if buffer[position]:
             position = skip_tagged_fields(buffer, position)
         else:
             position += 1
-        found_a.append(WrittenTopic(topic=b_topic, partitions=b_partitions))
-    value_receipt = tuple(found_a)
+        found_c.append(WrittenTopic(topic=d_topic, partitions=d_partitions))
+    value_receipt = tuple(found_c)
     if buffer[position]:
         position = skip_tagged_fields(buffer, position)
     else:
         position += 1
     assert position <= length
-    return SinkDecisionValue(batch_id=value_batch_id, run_number=value_run_number, row_count=value_row_count, checksum=value_checksum, digest=value_digest, decided_ms=value_decided_ms, expires_ms=value_expires_ms, receipt=value_receipt), position
+    return SinkDecisionValue(batch_id=value_batch_id, run_number=value_run_number, row_count=value_row_count, checksum=value_checksum, digest=value_digest, decided_ms=value_decided_ms, expires_ms=value_expires_ms, members=value_members, receipt=value_receipt), position
 
 
 _ENCODE: Final = {0: _encode_value_v0}

@@ -22,7 +22,7 @@ TYPE: Final = 10002
 VERSIONS: Final = range(0, 1)
 
 _h: Final = Struct(">h")
-_iqiqb: Final = Struct(">iqiqb")
+_iqiqbqi: Final = Struct(">iqiqbqi")
 
 
 class SinkTaskKey(NamedTuple):
@@ -41,6 +41,8 @@ class SinkTaskValue(NamedTuple):
     task: int = 0
     attempt: int = 0
     state: int = 0
+    since_ms: int = 0
+    timeout_ms: int = 0
 
 
 def _encode_key(key: SinkTaskKey) -> bytearray:
@@ -95,7 +97,7 @@ def _encode_value_v0(value: SinkTaskValue) -> bytearray:
     text_b = value_b.encode()
     write_varint(out, len(text_b) + 1)
     out += text_b
-    out += _iqiqb.pack(value.run_number, value.batch_id, value.task, value.attempt, value.state)
+    out += _iqiqbqi.pack(value.run_number, value.batch_id, value.task, value.attempt, value.state, value.since_ms, value.timeout_ms)
     out.append(0)
     return out
 
@@ -118,14 +120,14 @@ def _decode_value_v0(buffer: memoryview, position: int) -> tuple[SinkTaskValue, 
         truncated("sink_id", size, length - position)
     value_sink_id = str(buffer[position : position + size], "utf-8")
     position += size
-    value_run_number, value_batch_id, value_task, value_attempt, value_state = _iqiqb.unpack_from(buffer, position)
-    position += 25
+    value_run_number, value_batch_id, value_task, value_attempt, value_state, value_since_ms, value_timeout_ms = _iqiqbqi.unpack_from(buffer, position)
+    position += 37
     if buffer[position]:
         position = skip_tagged_fields(buffer, position)
     else:
         position += 1
     assert position <= length
-    return SinkTaskValue(query_id=value_query_id, sink_id=value_sink_id, run_number=value_run_number, batch_id=value_batch_id, task=value_task, attempt=value_attempt, state=value_state), position
+    return SinkTaskValue(query_id=value_query_id, sink_id=value_sink_id, run_number=value_run_number, batch_id=value_batch_id, task=value_task, attempt=value_attempt, state=value_state, since_ms=value_since_ms, timeout_ms=value_timeout_ms), position
 
 
 _ENCODE: Final = {0: _encode_value_v0}

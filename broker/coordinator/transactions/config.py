@@ -22,10 +22,10 @@ class TransactionConfig:
     partitions_max: int = 10_000
     """Of one transaction: its record has to hold them all."""
     sinks_max: int = 10_000
-    """Of queries, in one shard."""
-    sink_tasks_max: int = 10_000
-    """Open attempts of one sink: a decision has to name them all."""
+    """sinks.max: of queries, in one shard."""
+    sink_attempts_max: int = 10_000
+    """sink.attempts.max: open ones of one sink, as a decision has to name them all."""
     sink_lease_ms: int = 60_000
-    """How long an attempt that writes lives without being renewed."""
+    """sink.attempt.lease.ms: how long an attempt that writes lives without being renewed."""
     ids_max: int = 100_000
     """Transactional ids of one shard, each of about a kilobyte of memory."""

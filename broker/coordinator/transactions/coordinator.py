@@ -24,7 +24,6 @@ from typing import Final
 from pylog.errors import (
     ConcurrentTransactions,
     InvalidProducerIdMapping,
-    InvalidRequest,
     InvalidTransactionTimeout,
     InvalidTxnState,
     ProducerFenced,
@@ -63,8 +62,8 @@ from pylog_broker.coordinator.transactions.messages import (
     TransactionEnded,
     TransactionFilter,
 )
-from pylog_broker.coordinator.transactions.sink_messages import PREFIX
-from pylog_broker.coordinator.transactions.sinks import Sinks, TaskTimer
+from pylog_broker.coordinator.transactions.sink_messages import check_is_of_no_sink
+from pylog_broker.coordinator.transactions.sinks import SinkCounts, Sinks, TaskTimer
 from pylog_broker.coordinator.transactions.states import TransactionState, check_transition
 from pylog_broker.coordinator.transactions.transaction import (
     LAST_EPOCH,
@@ -132,6 +131,7 @@ class TransactionCounts:
     """Of all shards of a broker, since it started."""
 
     timed_out: int = 0
+    sinks: SinkCounts = field(default_factory=SinkCounts)
 
 
 class TransactionCoordinator:
@@ -144,7 +144,7 @@ class TransactionCoordinator:
         self._config = config
         self._counts = counts or TransactionCounts()
         self.transactions: dict[str, Transaction] = {}
-        self.sinks = Sinks(config, self)
+        self.sinks = Sinks(config, self, self._counts.sinks)
         self._live: dict[str, _Live] = {}
 
     # ---- as any coordinator ----------------------------------------------------------------------
@@ -171,7 +171,7 @@ class TransactionCoordinator:
                 self._tell(wall_ms, transaction, decision)
             elif transaction.times_out:
                 decision.effects.append(_timeout_of(transaction, wall_ms))
-        self.sinks.on_loaded(decision)
+        self.sinks.on_loaded(wall_ms, decision)
         return decision
 
     def on_timer(self, now_ms: int, wall_ms: int, key: Hashable) -> Decision:
@@ -243,7 +243,7 @@ class TransactionCoordinator:
         return decision
 
     def _check_init(self, request: InitProducer) -> None:
-        _check_is_no_sink(request.transactional_id)
+        check_is_of_no_sink(request.transactional_id)
         if (request.two_phase or request.keeps_prepared) and not self._config.two_phase_commit:
             raise TransactionalIdAuthorizationFailed(
                 f"{request.transactional_id!r}: two-phase commit is off; the brokers' setting "
@@ -259,12 +259,7 @@ class TransactionCoordinator:
     def _first_instance(
         self, wall_ms: int, request_id: RequestId, request: InitProducer, fresh: ProducerId | None
     ) -> Decision:
-        if len(self.transactions) >= self._config.ids_max:
-            raise ThrottlingQuotaExceeded(
-                f"{len(self.transactions)} transactional ids are known beside "
-                f"{request.transactional_id!r}, as many as may be; they are forgotten "
-                "transactional.id.expiration.ms after their last use"
-            )
+        self.check_has_room_for(request.transactional_id)
         if fresh is None:
             return _needs_id(request_id)
         identity = Identity(fresh, ProducerEpoch(0))
@@ -417,7 +412,7 @@ class TransactionCoordinator:
         Raises InvalidProducerIdMapping, ProducerFenced, and InvalidTxnState where the transaction
         has ended otherwise, or there is none.
         """
-        _check_is_no_sink(request.transactional_id)
+        check_is_of_no_sink(request.transactional_id)
         transaction = self._of(request.transactional_id, request.identity)
         if transaction.ended(request.identity):
             return self._end_again(wall_ms, request_id, request, transaction, fresh)
@@ -711,6 +706,15 @@ class TransactionCoordinator:
 
     # ---- what sinks have their members do --------------------------------------------------------
 
+    def check_has_room_for(self, transactional_id: str) -> None:
+        """See `Members`."""
+        if len(self.transactions) >= self._config.ids_max:
+            raise ThrottlingQuotaExceeded(
+                f"{len(self.transactions)} transactional ids are known beside "
+                f"{transactional_id!r}, as many as may be; they are forgotten "
+                "transactional.id.expiration.ms after their last use"
+            )
+
     def open_member(
         self, wall_ms: int, transactional_id: str, fresh: ProducerId | None, decision: Decision
     ) -> Identity:
@@ -770,14 +774,6 @@ class TransactionCoordinator:
         live = self._live.get(transaction.transactional_id)
         if live is not None and live.timed_out == asked and transaction.ended(asked):
             raise TransactionAbortable(str(_timed_out(transaction)))
-
-
-def _check_is_no_sink(transactional_id: str) -> None:
-    if transactional_id.startswith(PREFIX):
-        raise InvalidRequest(
-            f"transactional id {transactional_id!r}: ids that begin with {PREFIX!r} belong to the "
-            "sinks of queries; choose another one"
-        )
 
 
 def _timeout_ms(request: InitProducer) -> int:

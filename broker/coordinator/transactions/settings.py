@@ -13,4 +13,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
         id_expiration_ms=config.transactional_id_expiration_ms,
         expiration_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
         two_phase_commit=config.transaction_two_phase_commit_enable,
+        sinks_max=config.sinks_max,
+        sink_attempts_max=config.sink_attempts_max,
+        sink_lease_ms=config.sink_attempt_lease_ms,
     )

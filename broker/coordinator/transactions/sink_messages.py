@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from pylog.errors import InvalidRequest
+from pylog.model import NO_TIMESTAMP
 from pylog_broker.coordinator.transactions.transaction import Identity
 
 PREFIX: Final = "__sink/"
 """Of the transactional ids that belong to sinks; producers cannot choose such an id."""
 KEEP_FOREVER: Final = -1
+NAME_LENGTH_MAX: Final = 249
+"""Of a query's id, a run's id, and a sink's id."""
 
 
 class SinkKey(NamedTuple):
@@ -23,6 +27,10 @@ class SinkKey(NamedTuple):
     def placement(self) -> str:
         """By which the coordinator of the sink, and of all its transactional ids, is found."""
         return f"{PREFIX}{self.query_id}/{self.sink_id}"
+
+    def transactional_id(self, number: int) -> str:
+        """One of the sink's, which are numbered from 0."""
+        return f"{self.placement}/{number}"
 
 
 class BeginTask(NamedTuple):
@@ -142,10 +150,59 @@ class SinkForgotten(NamedTuple):
 
 class DescribedSink(NamedTuple):
     """`run_id`: the current one, empty before the first. `open_attempts`: those that write, or wait
-    for a decision.
+    for a decision as `prepared_attempts` do. `held_since_ms`: the oldest transaction that holds
+    committed readers back; `prepared_since_ms`: the oldest attempt that waits; -1: there is none.
     """
 
     sink: SinkKey
     run_id: str
     decision: DecidedBatch | None
     open_attempts: int
+    prepared_attempts: int = 0
+    held_since_ms: int = NO_TIMESTAMP
+    prepared_since_ms: int = NO_TIMESTAMP
+
+
+def is_of_a_sink(transactional_id: str) -> bool:
+    """Whether only a sink may give it."""
+    return transactional_id.startswith(PREFIX)
+
+
+def check_is_of_no_sink(transactional_id: str) -> None:
+    """Raises InvalidRequest."""
+    if is_of_a_sink(transactional_id):
+        raise InvalidRequest(
+            f"transactional id {transactional_id!r}: ids that begin with {PREFIX!r} belong to the "
+            "sinks of queries; choose another one"
+        )
+
+
+def check_names(key: SinkKey, run_id: str | None = None) -> None:
+    """Raises InvalidRequest."""
+    names = [("query id", key.query_id), ("sink id", key.sink_id)]
+    if run_id is not None:
+        names.append(("run id", run_id))
+    for name, value in names:
+        if not value or len(value) > NAME_LENGTH_MAX:
+            raise InvalidRequest(
+                f"the {name} of a sink has {len(value)} characters; it must have 1 to "
+                f"{NAME_LENGTH_MAX}"
+            )
+    if "/" in key.query_id:
+        raise InvalidRequest(f"the query id {key.query_id!r} of a sink has a slash")
+
+
+def sink_of(transactional_id: str) -> SinkKey:
+    """The sink that a transactional id belongs to."""
+    assert is_of_a_sink(transactional_id), transactional_id
+    query_id, _, rest = transactional_id.removeprefix(PREFIX).partition("/")
+    return SinkKey(query_id, rest.rpartition("/")[0])
+
+
+def placement_of(transactional_id: str) -> str:
+    """By which the coordinator of a transactional id is found: its own name, and for the ids of a
+    sink the sink's.
+    """
+    if not is_of_a_sink(transactional_id):
+        return transactional_id
+    return transactional_id.rpartition("/")[0]

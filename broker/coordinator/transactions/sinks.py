@@ -1,10 +1,10 @@
 """The sinks of one shard of the transaction coordinator: batches of queries that count once. Pure.
 
 A query writes a batch by many tasks, each of which may be attempted more than once. Each attempt
-has a transaction of its own, whose transactional id comes from the sink's pool. One decision says
-which attempts count: an append that has the decision, the prepared commits of these, and the
-prepared aborts of all others. A shard has all transactional ids of its sinks, so no other
-coordinator has a say.
+has a transaction of its own, whose transactional id comes from the sink's pool. One record says
+which attempts count. The prepared commits of these follow it, and the prepared aborts of all
+others; where they are cut off, the next coordinator goes on by that record. A shard has all
+transactional ids of its sinks, so no other coordinator has a say.
 
 - A decision that is asked for again gives the same answer, and a batch that an earlier run has
   decided is written by nobody again.
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from pylog.errors import (
     InvalidRequest,
@@ -29,7 +29,7 @@ from pylog.errors import (
     SinkRunSuperseded,
     ThrottlingQuotaExceeded,
 )
-from pylog.model import ProducerId
+from pylog.model import NO_TIMESTAMP, ProducerId
 from pylog_broker.coordinator.generated.sink_decision import (
     SinkDecisionKey,
     SinkDecisionValue,
@@ -50,7 +50,6 @@ from pylog_broker.coordinator.transactions.config import TransactionConfig
 from pylog_broker.coordinator.transactions.messages import NeedsProducerId
 from pylog_broker.coordinator.transactions.sink_messages import (
     KEEP_FOREVER,
-    PREFIX,
     AbortBatch,
     AlreadyDecided,
     BatchAborted,
@@ -66,6 +65,8 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     SinkForgotten,
     SinkKey,
     WrittenRange,
+    check_names,
+    sink_of,
 )
 from pylog_broker.coordinator.transactions.states import TransactionState
 from pylog_broker.coordinator.transactions.transaction import (
@@ -76,8 +77,6 @@ from pylog_broker.coordinator.transactions.transaction import (
 
 RUNS_MAX: Final = 200
 """Runs of a query that are remembered. One that is older than so many others is not put out."""
-NAME_LENGTH_MAX: Final = 249
-"""Of a query's id, a run's id, and a sink's id."""
 
 _OPEN: Final = 0
 _PREPARED: Final = 1
@@ -98,6 +97,9 @@ class Members(Protocol):
 
     transactions: dict[str, Transaction]
 
+    def check_has_room_for(self, transactional_id: str) -> None:
+        """Raises ThrottlingQuotaExceeded where it would be one id too many."""
+
     def open_member(
         self, wall_ms: int, transactional_id: str, fresh: ProducerId | None, decision: Decision
     ) -> Identity:
@@ -111,25 +113,51 @@ class Members(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """The attempt that has a transactional id."""
+@dataclass(slots=True)
+class SinkCounts:
+    """Of all shards of a broker, since it started. `producer_ids`: given to sinks whose pools had
+    none left. `batches`: decided. `expired`: attempts that were aborted because they were not
+    renewed, or not decided about.
+    """
+
+    producer_ids: int = 0
+    batches: int = 0
+    expired: int = 0
+
+
+class _Attempt(NamedTuple):
+    """Of a task."""
 
     run_number: int
     batch_id: int
     task: int
     attempt: int
+
+
+class _Task(NamedTuple):
+    """The attempt that has a transactional id, and since when it is in this state. A prepared one
+    is aborted `timeout_ms` later.
+    """
+
+    attempt: _Attempt
     is_prepared: bool = False
+    since_ms: int = NO_TIMESTAMP
+    timeout_ms: int = 0
 
 
 @dataclass(slots=True)
 class _Sink:
-    """Invariant: a transactional id is in `tasks`, in `free`, or in neither."""
+    """Invariants: a transactional id is in `tasks`, in `free`, or in neither; `attempts` has the
+    ids of all `tasks`.
+    """
 
     first_number: int = 0
     run_ids: tuple[str, ...] = ()
     decision: DecidedBatch | None = None
+    committed: frozenset[int] = frozenset()
+    """The numbers of the transactional ids that the decision commits."""
     tasks: dict[str, _Task] = field(default_factory=dict)
+    attempts: dict[_Attempt, str] = field(default_factory=dict)
     free: dict[str, None] = field(default_factory=dict)
     made: int = 0
     """As many numbers were given to its transactional ids."""
@@ -144,13 +172,31 @@ class _Sink:
         """Whether nothing is known of it."""
         return not (self.run_ids or self.decision or self.tasks or self.free)
 
+    def is_over(self, attempt: _Attempt) -> bool:
+        """Whether a newer run has begun since, or its batch, or a later one, is decided."""
+        decided = -1 if self.decision is None else self.decision.batch_id
+        return attempt.run_number < self.run_number or attempt.batch_id <= decided
+
+    def counts(self, transactional_id: str) -> bool:
+        """Whether the decision commits what the attempt with that id has written. Since then the
+        id may have been given to another one.
+        """
+        made, attempt = self.decision, self.tasks[transactional_id].attempt
+        return (
+            made is not None
+            and (made.run_number, made.batch_id) == (attempt.run_number, attempt.batch_id)
+            and _number_of(transactional_id) in self.committed
+        )
+
 
 class Sinks:
     """Invariant: what it knows is what `replay` has made of records."""
 
-    def __init__(self, config: TransactionConfig, members: Members) -> None:
+    def __init__(self, config: TransactionConfig, members: Members, counts: SinkCounts) -> None:
+        """`counts` go on beyond its own life."""
         self._config = config
         self._members = members
+        self._counts = counts
         self._sinks: dict[SinkKey, _Sink] = {}
 
     # ---- as a part of a coordinator --------------------------------------------------------------
@@ -166,6 +212,7 @@ class Sinks:
             case SinkDecisionKey(), SinkDecisionValue() | None:
                 sink = self._known(SinkKey(*key))
                 sink.decision = None if value is None else _decision_of(value)
+                sink.committed = frozenset() if value is None else frozenset(value.members)
                 self._drop_if_empty(SinkKey(*key))
             case SinkTaskKey(transactional_id), SinkTaskValue() | None:
                 self._replay_task(transactional_id, value)
@@ -175,27 +222,33 @@ class Sinks:
     def _replay_task(self, transactional_id: str, value: SinkTaskValue | None) -> None:
         key = sink_of(transactional_id)
         sink = self._known(key)
-        sink.tasks.pop(transactional_id, None)
+        before = sink.tasks.pop(transactional_id, None)
+        if before is not None:
+            del sink.attempts[before.attempt]
         sink.free.pop(transactional_id, None)
         if value is not None:
             sink.made = max(sink.made, _number_of(transactional_id) + 1)
             if value.state == _FREE:
                 sink.free[transactional_id] = None
             else:
-                sink.tasks[transactional_id] = _Task(
-                    value.run_number,
-                    value.batch_id,
-                    value.task,
-                    value.attempt,
-                    value.state == _PREPARED,
-                )
+                attempt = _Attempt(value.run_number, value.batch_id, value.task, value.attempt)
+                is_prepared = value.state == _PREPARED
+                task = _Task(attempt, is_prepared, value.since_ms, value.timeout_ms)
+                sink.tasks[transactional_id] = task
+                sink.attempts[attempt] = transactional_id
         self._drop_if_empty(key)
 
-    def on_loaded(self, decision: Decision) -> None:
-        """Open attempts have their time again: nobody knows how much of it has passed."""
-        for sink in self._sinks.values():
+    def on_loaded(self, wall_ms: int, decision: Decision) -> None:
+        """What the last coordinator has decided and not written is written. Attempts that write
+        have their time again: nobody knows how much of it has passed.
+        """
+        for key, sink in self._sinks.items():
             for transactional_id, task in sink.tasks.items():
-                decision.effects.append(self._timer(transactional_id, task))
+                if sink.is_over(task.attempt):
+                    commits = sink.counts(transactional_id)
+                    self._end(wall_ms, key, sink, transactional_id, commits, decision)
+                else:
+                    decision.effects.append(self._timer(wall_ms, transactional_id, task))
 
     def on_timer(self, wall_ms: int, timer: TaskTimer) -> Decision:
         """The attempt is aborted."""
@@ -203,6 +256,7 @@ class Sinks:
         key = sink_of(timer.transactional_id)
         sink = self._sinks.get(key)
         if sink is not None and timer.transactional_id in sink.tasks:
+            self._counts.expired += 1
             self._end(wall_ms, key, sink, timer.transactional_id, False, decision)
         return decision
 
@@ -234,52 +288,55 @@ class Sinks:
         has decided, InvalidRequest for a name that is too long, and ThrottlingQuotaExceeded where
         there is no room for one more.
         """
-        self._check_names(request.sink, request.run_id)
-        sink = self._sinks.get(request.sink) or _Sink()
-        run_number = self._number(request.sink, sink, request.run_id)
+        key = request.sink
+        check_names(key, request.run_id)
+        sink = self._sinks.get(key) or _Sink()
+        run_number = self._number(key, sink, request.run_id)
         if (decided := self._decided(sink, run_number, request.batch_id)) is not None:
             return Decision(effects=[Reply(request_id, AlreadyDecided(decided))])
-        task = _Task(run_number, request.batch_id, request.task, request.attempt)
-        for transactional_id, other in sink.tasks.items():
-            if other == task:  # it asks again
-                identity = self._members.transactions[transactional_id].owner
-                return Decision(effects=[Reply(request_id, Member(transactional_id, identity))])
-        self._check_room(request.sink, sink)
-        transactional_id = self._unused(request.sink, sink)
-        if transactional_id not in self._members.transactions and fresh is None:
-            return Decision(effects=[Reply(request_id, NeedsProducerId())])
+        attempt = _Attempt(run_number, request.batch_id, request.task, request.attempt)
+        if (known := sink.attempts.get(attempt)) is not None:  # it asks again
+            identity = self._members.transactions[known].owner
+            return Decision(effects=[Reply(request_id, Member(known, identity))])
+        self._check_room(key, sink)
+        transactional_id = self._unused(key, sink)
+        if transactional_id not in self._members.transactions:
+            self._members.check_has_room_for(transactional_id)
+            if fresh is None:
+                return Decision(effects=[Reply(request_id, NeedsProducerId())])
+            self._counts.producer_ids += 1
         decision = Decision()
-        self._begin_run(wall_ms, request.sink, sink, request.run_id, decision)
+        self._begin_run(wall_ms, key, sink, request.run_id, decision)
         identity = self._members.open_member(wall_ms, transactional_id, fresh, decision)
-        decision.records.append(_record_of(request.sink, transactional_id, task))
+        task = _Task(attempt, since_ms=wall_ms)
+        decision.records.append(_record_of(key, transactional_id, task))
         decision.effects += [
-            self._timer(transactional_id, task),
+            self._timer(wall_ms, transactional_id, task),
             Reply(request_id, Member(transactional_id, identity)),
         ]
         return decision
 
-    def renew(self, request_id: RequestId, request: RenewTask) -> Decision:
+    def renew(self, wall_ms: int, request_id: RequestId, request: RenewTask) -> Decision:
         """An attempt that writes has its time again. Raises InvalidTxnState where it has ended."""
         task = self._task(request.sink, request.member)
         transactional_id = request.member.transactional_id
         effects = [Reply(request_id, request.member)]
         if task.is_prepared:
             return Decision(effects=[*effects])
-        return Decision(effects=[self._timer(transactional_id, task), *effects])
+        return Decision(effects=[self._timer(wall_ms, transactional_id, task), *effects])
 
-    def prepare(self, request_id: RequestId, request: PrepareTask) -> Decision:
+    def prepare(self, wall_ms: int, request_id: RequestId, request: PrepareTask) -> Decision:
         """The attempt waits for its decision. Raises InvalidTxnState where it has ended."""
         task = self._task(request.sink, request.member)
         transactional_id = request.member.transactional_id
         reply = Reply(request_id, request.member)
         if task.is_prepared:
             return Decision(effects=[reply])
-        prepared = _Task(task.run_number, task.batch_id, task.task, task.attempt, True)
-        record = _record_of(request.sink, transactional_id, prepared)
         most_ms = self._config.max_timeout_ms
         wait_ms = min(request.timeout_ms, most_ms) if request.timeout_ms > 0 else most_ms
-        timer = SetTimer(TaskTimer(transactional_id), wait_ms)
-        return Decision([record], [timer, reply])
+        prepared = _Task(task.attempt, True, wall_ms, wait_ms)
+        record = _record_of(request.sink, transactional_id, prepared)
+        return Decision([record], [self._timer(wall_ms, transactional_id, prepared), reply])
 
     # ---- batches ---------------------------------------------------------------------------------
 
@@ -289,7 +346,7 @@ class Sinks:
         Raises SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this run
         has decided otherwise, and InvalidTxnState where an attempt has ended or is not prepared.
         """
-        self._check_names(request.sink, request.run_id)
+        check_names(request.sink, request.run_id)
         sink = self._sinks.get(request.sink) or _Sink()
         run_number = self._number(request.sink, sink, request.run_id)
         last = sink.decision
@@ -301,22 +358,7 @@ class Sinks:
             raise _refusal(last, request.batch_id, run_number)
         if sink.is_empty:
             self._check_room(request.sink, sink)
-        counted = {member.transactional_id for member in request.members}
-        for member in request.members:
-            task = self._task(request.sink, member)
-            if (task.run_number, task.batch_id) != (run_number, request.batch_id):
-                raise InvalidTxnState(
-                    f"{member.transactional_id!r} writes batch {task.batch_id} of run "
-                    f"{task.run_number}, not batch {request.batch_id} of run {run_number}"
-                )
-            if not task.is_prepared:
-                raise InvalidTxnState(f"{member.transactional_id!r} is not prepared")
-        decision = Decision()
-        self._write_runs(request.sink, sink, request.run_id, decision)
-        for transactional_id, task in sink.tasks.items():
-            if task.run_number < run_number or task.batch_id <= request.batch_id:
-                commits = transactional_id in counted
-                self._end(wall_ms, request.sink, sink, transactional_id, commits, decision)
+        self._check_counted(request, run_number)
         made = DecidedBatch(
             request.batch_id,
             run_number,
@@ -327,21 +369,44 @@ class Sinks:
             KEEP_FOREVER if request.keep_ms < 0 else wall_ms + request.keep_ms,
             request.receipt,
         )
-        decision.records.append(Record(SinkDecisionKey(*request.sink), _value_of(made)))
+        decision = Decision(is_atomic=False)
+        self._write_runs(request.sink, sink, request.run_id, decision)
+        counted = {member.transactional_id for member in request.members}
+        value = _value_of(made, tuple(sorted(map(_number_of, counted))))
+        decision.records.append(Record(SinkDecisionKey(*request.sink), value))
+        for transactional_id, task in sink.tasks.items():
+            ended = task.attempt
+            if ended.run_number < run_number or ended.batch_id <= request.batch_id:
+                commits = transactional_id in counted
+                self._end(wall_ms, request.sink, sink, transactional_id, commits, decision)
+        self._counts.batches += 1
         decision.effects.append(Reply(request_id, BatchDecided(made, True)))
         return decision
+
+    def _check_counted(self, request: DecideBatch, run_number: int) -> None:
+        for member in request.members:
+            task = self._task(request.sink, member)
+            of_run, of_batch = task.attempt.run_number, task.attempt.batch_id
+            if (of_run, of_batch) != (run_number, request.batch_id):
+                raise InvalidTxnState(
+                    f"{member.transactional_id!r} writes batch {of_batch} of run {of_run}, not "
+                    f"batch {request.batch_id} of run {run_number}"
+                )
+            if not task.is_prepared:
+                raise InvalidTxnState(f"{member.transactional_id!r} is not prepared")
 
     def abort(self, wall_ms: int, request_id: RequestId, request: AbortBatch) -> Decision:
         """`BatchAborted`: the open attempts of that batch of that run. A decision stands, whoever
         asks.
         """
-        decision = Decision()
+        decision = Decision(is_atomic=False)
         sink = self._sinks.get(request.sink)
         ended = 0
         if sink is not None and request.run_id in sink.run_ids:
             number = sink.first_number + sink.run_ids.index(request.run_id)
             for transactional_id, task in sink.tasks.items():
-                if (task.run_number, task.batch_id) == (number, request.batch_id):
+                attempt = task.attempt
+                if (attempt.run_number, attempt.batch_id) == (number, request.batch_id):
                     self._end(wall_ms, request.sink, sink, transactional_id, False, decision)
                     ended += 1
         decision.effects.append(Reply(request_id, BatchAborted(ended)))
@@ -352,8 +417,30 @@ class Sinks:
     def described(self) -> Iterator[DescribedSink]:
         """All sinks."""
         for key, sink in self._sinks.items():
-            run_id = sink.run_ids[-1] if sink.run_ids else ""
-            yield DescribedSink(key, run_id, sink.decision, len(sink.tasks))
+            yield self._described(key, sink)
+
+    def _described(self, key: SinkKey, sink: _Sink) -> DescribedSink:
+        prepared = [task.since_ms for task in sink.tasks.values() if task.is_prepared]
+        transactions = map(self._members.transactions.__getitem__, sink.tasks)
+        began = [each.started_ms for each in transactions if each.partitions]
+        return DescribedSink(
+            key,
+            sink.run_ids[-1] if sink.run_ids else "",
+            sink.decision,
+            len(sink.tasks),
+            len(prepared),
+            min(began, default=NO_TIMESTAMP),
+            min(prepared, default=NO_TIMESTAMP),
+        )
+
+    def listed(self, request_id: RequestId, query_id: str, sink_id: str) -> Decision:
+        """A list of `DescribedSink`: of that query, and of that name, as far as they are given."""
+        found = [
+            self._described(key, sink)
+            for key, sink in self._sinks.items()
+            if query_id in ("", key.query_id) and sink_id in ("", key.sink_id)
+        ]
+        return Decision(effects=[Reply(request_id, found)])
 
     def forget(self, wall_ms: int, request_id: RequestId, request: ForgetSink) -> Decision:
         """`SinkForgotten`. Open attempts are aborted; a batch that is written again counts again.
@@ -364,7 +451,7 @@ class Sinks:
             raise InvalidRequest(
                 f"query {request.sink.query_id!r} has no sink {request.sink.sink_id!r} here"
             )
-        decision = Decision()
+        decision = Decision(is_atomic=False)
         for transactional_id in sink.tasks:
             self._end(wall_ms, request.sink, sink, transactional_id, False, decision)
         self._forget(request.sink, sink, decision)
@@ -379,16 +466,6 @@ class Sinks:
     def _drop_if_empty(self, key: SinkKey) -> None:
         if self._sinks[key].is_empty:
             del self._sinks[key]
-
-    def _check_names(self, key: SinkKey, run_id: str) -> None:
-        for name, value in (("query id", key.query_id), ("sinkId", key.sink_id), ("run", run_id)):
-            if not value or len(value) > NAME_LENGTH_MAX:
-                raise InvalidRequest(
-                    f"the {name} of a sink has {len(value)} characters; it must have 1 to "
-                    f"{NAME_LENGTH_MAX}"
-                )
-        if "/" in key.query_id:
-            raise InvalidRequest(f"the query id {key.query_id!r} of a sink has a slash")
 
     def _number(self, key: SinkKey, sink: _Sink, run_id: str) -> int:
         """The number of the run, which may be a new one."""
@@ -416,14 +493,15 @@ class Sinks:
         if sink.is_empty and len(self._sinks) >= most:
             raise ThrottlingQuotaExceeded(
                 f"sink {key.sink_id!r} of query {key.query_id!r} would be one of "
-                f"{len(self._sinks) + 1} of this coordinator; the limit is {most}: forget sinks of "
-                "queries that do not come back (pylog transactions forget-sink)"
+                f"{len(self._sinks) + 1} of this coordinator; the limit is {most} (sinks.max): "
+                "forget sinks of queries that do not come back (pylog sinks forget)"
             )
-        most = self._config.sink_tasks_max
+        most = self._config.sink_attempts_max
         if len(sink.tasks) >= most:
             raise ThrottlingQuotaExceeded(
                 f"sink {key.sink_id!r} of query {key.query_id!r} has {len(sink.tasks)} open "
-                f"attempts; the limit is {most}: write with fewer partitions (coalesce)"
+                f"attempts; the limit is {most} (sink.attempts.max): write with fewer partitions "
+                "(coalesce)"
             )
 
     def _unused(self, key: SinkKey, sink: _Sink) -> str:
@@ -436,7 +514,10 @@ class Sinks:
                 return transactional_id
             if not known.state.is_prepared and known.owner.epoch < LAST_EPOCH - 1:
                 return transactional_id
-        return f"{key.placement}/{sink.made}"
+        number = sink.made
+        while key.transactional_id(number) in self._members.transactions:
+            number += 1  # of a sink that was forgotten
+        return key.transactional_id(number)
 
     def _begin_run(
         self, wall_ms: int, key: SinkKey, sink: _Sink, run_id: str, decision: Decision
@@ -444,6 +525,7 @@ class Sinks:
         """A run that was not seen before puts out the one before it."""
         if run_id in sink.run_ids:
             return
+        decision.is_atomic = False
         self._write_runs(key, sink, run_id, decision)
         for transactional_id in sink.tasks:
             self._end(wall_ms, key, sink, transactional_id, False, decision)
@@ -477,39 +559,29 @@ class Sinks:
         commits: bool,
         decision: Decision,
     ) -> None:
-        task = sink.tasks[transactional_id]
+        """Two records, of which the log may have the first one only: what has ended then does not
+        end again.
+        """
         transaction = self._members.transactions[transactional_id]
-        has_rows = transaction.state is TransactionState.ONGOING
-        self._members.end_member(wall_ms, transaction, commits and has_rows, decision)
+        if not transaction.state.is_prepared:
+            has_rows = transaction.state is TransactionState.ONGOING
+            self._members.end_member(wall_ms, transaction, commits and has_rows, decision)
+        task = sink.tasks[transactional_id]._replace(since_ms=wall_ms, timeout_ms=0)
         decision.records.append(_record_of(key, transactional_id, task, is_free=True))
         decision.effects.append(CancelTimer(TaskTimer(transactional_id)))
 
     def _forget(self, key: SinkKey, sink: _Sink, decision: Decision) -> None:
-        decision.records.append(Record(SinkRunsKey(*key), None))
         decision.records.append(Record(SinkDecisionKey(*key), None))
+        decision.records.append(Record(SinkRunsKey(*key), None))
         for transactional_id in (*sink.tasks, *sink.free):
             decision.records.append(Record(SinkTaskKey(transactional_id), None))
 
-    def _timer(self, transactional_id: str, task: _Task) -> SetTimer:
-        config = self._config
-        delay_ms = config.max_timeout_ms if task.is_prepared else config.sink_lease_ms
+    def _timer(self, wall_ms: int, transactional_id: str, task: _Task) -> SetTimer:
+        delay_ms = self._config.sink_lease_ms
+        if task.is_prepared:
+            left_ms = task.since_ms + task.timeout_ms - wall_ms
+            delay_ms = min(max(left_ms, 0), task.timeout_ms)
         return SetTimer(TaskTimer(transactional_id), delay_ms)
-
-
-def sink_of(transactional_id: str) -> SinkKey:
-    """The sink that a transactional id belongs to."""
-    assert transactional_id.startswith(PREFIX), transactional_id
-    query_id, _, rest = transactional_id.removeprefix(PREFIX).partition("/")
-    return SinkKey(query_id, rest.rpartition("/")[0])
-
-
-def placement_of(transactional_id: str) -> str:
-    """By which the coordinator of a transactional id is found: its own name, and for the ids of a
-    sink the sink's.
-    """
-    if not transactional_id.startswith(PREFIX):
-        return transactional_id
-    return transactional_id.rpartition("/")[0]
 
 
 def _number_of(transactional_id: str) -> int:
@@ -543,11 +615,11 @@ def _record_of(
     key: SinkKey, transactional_id: str, task: _Task, *, is_free: bool = False
 ) -> Record:
     state = _FREE if is_free else _PREPARED if task.is_prepared else _OPEN
-    value = SinkTaskValue(*key, task.run_number, task.batch_id, task.task, task.attempt, state)
+    value = SinkTaskValue(*key, *task.attempt, state, task.since_ms, task.timeout_ms)
     return Record(SinkTaskKey(transactional_id), value)
 
 
-def _value_of(made: DecidedBatch) -> SinkDecisionValue:
+def _value_of(made: DecidedBatch, members: tuple[int, ...]) -> SinkDecisionValue:
     topics: dict[str, list[WrittenPartition]] = {}
     for each in made.receipt:
         written = WrittenPartition(each.partition, each.first_offset, each.last_offset)
@@ -560,6 +632,7 @@ def _value_of(made: DecidedBatch) -> SinkDecisionValue:
         made.digest,
         made.decided_ms,
         made.expires_ms,
+        members,
         tuple(WrittenTopic(topic, tuple(written)) for topic, written in topics.items()),
     )
 

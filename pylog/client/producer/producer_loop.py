@@ -14,8 +14,10 @@ import contextlib
 import functools
 import random
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Final, assert_never
 
 from pylog import errors
@@ -61,6 +63,7 @@ from pylog.deadline_timer import DeadlineTimer
 from pylog.model import NO_PRODUCER_ID
 from pylog.records import compiled, kernels
 from pylog.rpc import apis
+from pylog.rpc.framing import Chunks
 from pylog.rpc.produce_wire import Item
 from pylog.rpc.v1 import log_pb2
 
@@ -225,6 +228,12 @@ class ProducerLoop:
                 ]
                 return quick or available
         return available
+
+    def adopt(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
+        """What is sent from now on belongs to a transaction that somebody else has opened."""
+        with self.turn, self.lock:
+            self.sender.adopt(transactional_id, producer_id, producer_epoch)
+            self._messages = replace(self._messages, transactional_id=transactional_id)
 
     # ---- the end ------------------------------------------------------------------------------
 
@@ -410,10 +419,13 @@ class ProducerLoop:
             on_response=self._on_response,
             on_written=self._on_written if self._acks == 0 else None,
             on_broken=self._on_broken,
-            pack=self._messages.pack,
+            pack=self._pack,
             lock=self.turn,
         )
         return stream
+
+    def _pack(self, queue: deque[OutgoingRequest]) -> tuple[Chunks, list[int]]:
+        return self._messages.pack(queue)
 
     def _on_response(self, broker: int, response: log_pb2.ProduceResponse) -> None:
         answers = answers_of(response)

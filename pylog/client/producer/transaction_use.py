@@ -15,7 +15,7 @@ from pylog.client.sending.transaction_events import Operation
 from pylog.client.sending.transactions import ABORT, COMMIT, INIT, SEND_OFFSETS, Transactions
 from pylog.client.topics_and_partitions import offsets_of
 from pylog.clock import ticks
-from pylog.model import ConsumerGroupMetadata, PreparedTransaction
+from pylog.model import ConsumerGroupMetadata, PreparedTransaction, TopicPartition
 
 _TIMES: Final = {
     INIT: "txn-init-time-ns-total",
@@ -45,6 +45,16 @@ class TransactionUse:
         self._check_here()
         with self._loop.lock:
             self._transactions.begin()
+
+    def adopt(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
+        """Write for a transaction that its coordinator has opened, and that somebody else ends."""
+        self._check_here()
+        self._loop.adopt(transactional_id, producer_id, producer_epoch)
+
+    def receipt(self) -> dict[TopicPartition, tuple[int, int]]:
+        """The first and the last offset by partition of what was stored of the one adopted last."""
+        with self._loop.lock:
+            return self._transactions.receipt.ranges()
 
     def send_offsets(self, offsets: Any, group: ConsumerGroupMetadata) -> None:
         """Commit these positions with the transaction."""

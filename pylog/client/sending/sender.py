@@ -227,6 +227,12 @@ class Sender:
         self.pipes.keep(self._metadata.brokers)
         return effects + self.poll(now_ms)
 
+    def adopt(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
+        """What is added from now on belongs to a transaction that somebody else has opened."""
+        assert self.transactions is not None
+        self.transactions.adopt(transactional_id, producer_id, producer_epoch)
+        self.dispatcher.begin_epoch()
+
     def on_transaction_answer(
         self, now_ms: int, request: TransactionRequest, answer: TransactionAnswer
     ) -> list[Effect]:
@@ -263,6 +269,8 @@ class Sender:
             return
         self.dispatcher.leave(lane, batch)
         self._accumulator.resolve(batch)
+        if self.transactions is not None:
+            self.transactions.stored(batch.topic_partition, ack.base_offset, batch.count)
         effects.append(BatchDone(batch, ack.base_offset, ack.log_append_time_ms))
 
     def _refuse(

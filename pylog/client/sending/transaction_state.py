@@ -22,7 +22,7 @@ class TransactionState(Enum):
 
 _S = TransactionState
 NEXT_STATES: Final = {
-    _S.UNINITIALIZED: {_S.INITIALIZING, _S.FATAL_ERROR},
+    _S.UNINITIALIZED: {_S.INITIALIZING, _S.IN_TRANSACTION, _S.FATAL_ERROR},
     _S.INITIALIZING: {_S.READY, _S.PREPARED, _S.FATAL_ERROR},
     _S.READY: {_S.IN_TRANSACTION, _S.FATAL_ERROR},
     _S.IN_TRANSACTION: {
@@ -32,12 +32,19 @@ NEXT_STATES: Final = {
         _S.ABORTABLE_ERROR,
         _S.FATAL_ERROR,
     },
-    _S.PREPARED: {_S.COMMITTING, _S.ABORTING, _S.ABORTABLE_ERROR, _S.FATAL_ERROR},
+    _S.PREPARED: {
+        _S.COMMITTING,
+        _S.ABORTING,
+        _S.IN_TRANSACTION,
+        _S.ABORTABLE_ERROR,
+        _S.FATAL_ERROR,
+    },
     _S.COMMITTING: {_S.READY, _S.ABORTABLE_ERROR, _S.FATAL_ERROR},
     _S.ABORTING: {_S.READY, _S.FATAL_ERROR},
     _S.ABORTABLE_ERROR: {_S.ABORTING, _S.FATAL_ERROR},
     _S.FATAL_ERROR: set[TransactionState](),
 }
 """A commit turns into an abortable error while something of it may still fail; once an abort was
-asked for, nothing but its end or a fatal error comes.
+asked for, nothing but its end or a fatal error comes. A producer that adopts transactions is not
+initialized, and goes from one that is prepared to the next.
 """

@@ -9,17 +9,21 @@ as long as it takes: the user's call waits for `max.block.ms`, and is made again
 errors are of two kinds (KIP-1050). After an abortable one the transaction can only be aborted, and
 the producer then goes on; after a fatal one, such as that of a newer producer under the same
 transactional id, nothing goes on but `close`.
+
+A producer may instead adopt one transaction after another, which their coordinator has opened and
+somebody else ends: it sends records, prepares, and asks no coordinator anything.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pylog import errors
 from pylog.client.sending.producer_id import ProducerId
+from pylog.client.sending.receipt import Receipt
 from pylog.client.sending.send_events import Effect
 from pylog.client.sending.send_settings import SenderSettings
 from pylog.client.sending.transaction_events import (
@@ -47,6 +51,7 @@ from pylog.model import (
 )
 
 INIT: Final = "init_transactions()"
+ADOPT: Final = "adopt()"
 SEND_OFFSETS: Final = "send_offsets_to_transaction()"
 PREPARE: Final = "prepare_transaction()"
 COMMIT: Final = "commit_transaction()"
@@ -115,6 +120,10 @@ class Transactions:
         self.settings = settings
         self.state = TransactionState.UNINITIALIZED
         self.id = TransactionalId(self._sequence_broke)
+        self.is_adopted = False
+        """Whether somebody else ends its transactions."""
+        self.receipt = Receipt()
+        """Of the transaction that was adopted last."""
         self._sending = sending
         self._jitter = jitter
         self._make_waiter = make_waiter
@@ -163,12 +172,35 @@ class Transactions:
             raise self._refusal("begin_transaction()", "commit or abort the open one first")
         self._become(_S.IN_TRANSACTION)
 
+    def adopt(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
+        """Write for a transaction that its coordinator has opened under this identity: what is sent
+        from now on belongs to it. The one adopted before is prepared, and left to whoever ends it.
+        """
+        self._nothing_pending(ADOPT)
+        if self.state is not _S.UNINITIALIZED and not (
+            self.is_adopted and self.state is _S.PREPARED
+        ):
+            raise self._refusal(ADOPT, "prepare the one before first")
+        self.settings = replace(self.settings, transactional_id=transactional_id)
+        self.is_adopted = True
+        self.receipt = Receipt()
+        self._prepared = PreparedTransaction()
+        self._holds_more = False
+        self._go_on_under(producer_id, producer_epoch)
+        self._become(_S.IN_TRANSACTION)
+
+    def stored(self, tp: TopicPartition, base_offset: int, count: int) -> None:
+        """A batch of the transaction was acknowledged."""
+        if self.is_adopted:
+            self.receipt.stored(tp, base_offset, count)
+
     def send_offsets(
         self, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> Operation:
         """Commit these positions of a group with the transaction."""
         if (known := self._again(SEND_OFFSETS)) is not None:
             return known
+        self._check_own(SEND_OFFSETS)
         if self.state is not _S.IN_TRANSACTION:
             raise self._refusal(SEND_OFFSETS, "call begin_transaction() first")
         operation = self._begin(SEND_OFFSETS)
@@ -183,7 +215,7 @@ class Transactions:
         """Have everything stored, so that somebody else may decide (KIP-939)."""
         if (known := self._again(PREPARE)) is not None:
             return known
-        if not self.settings.two_phase:
+        if not (self.settings.two_phase or self.is_adopted):
             raise errors.InvalidTxnState(
                 f"{self._who}: prepare_transaction() needs transaction_two_phase_commit_enable=True"
             )
@@ -197,6 +229,7 @@ class Transactions:
         """All of it counts. What was sent before is stored first."""
         if (known := self._again(COMMIT)) is not None:
             return known
+        self._check_own(COMMIT)
         if self.state not in (_S.IN_TRANSACTION, _S.PREPARED):
             raise self._refusal(COMMIT, "no transaction is open")
         self._become(_S.COMMITTING)
@@ -210,6 +243,7 @@ class Transactions:
             self._operation = self._offsets = self._in_flight = None
         if (known := self._again(ABORT)) is not None:
             return known
+        self._check_own(ABORT)
         if self.state not in (_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTABLE_ERROR):
             raise self._refusal(ABORT, "no transaction is open")
         self._become(_S.ABORTING)
@@ -239,8 +273,10 @@ class Transactions:
 
     @property
     def is_open(self) -> bool:
-        """Whether a transaction is open that was neither prepared nor is being ended."""
-        return self.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
+        """Whether a transaction is open that was neither prepared nor is being ended, and is this
+        producer's to end.
+        """
+        return not self.is_adopted and self.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
 
     @property
     def pending(self) -> Operation | None:
@@ -561,12 +597,17 @@ class Transactions:
             )
         self._operation = None
 
+    def _check_own(self, call: str) -> None:
+        """InvalidTxnState where somebody else ends the transaction."""
+        if self.is_adopted:
+            raise self._refusal(call, "whoever opened the transaction ends it")
+
     def _refusal(self, call: str, advice: str) -> errors.PylogError:
         if self._error is not None:
             return self._of_user()
         if self.state is _S.UNINITIALIZED:
             advice = "call init_transactions() first"
-        elif self.state is _S.PREPARED:
+        elif self.state is _S.PREPARED and not self.is_adopted:
             advice = "commit, abort or complete the prepared transaction first"
         return errors.InvalidTxnState(f"{self._who}: {call}: {self.state.value}; {advice}")
 

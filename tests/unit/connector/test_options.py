@@ -14,7 +14,13 @@ from pylog_connector.option_names import (
     options_of_sinks,
     options_of_sources,
 )
-from pylog_connector.options import check_source, check_values, sink_options, source_options
+from pylog_connector.options import (
+    check_source,
+    check_streaming_sink,
+    check_values,
+    sink_options,
+    source_options,
+)
 from pylog_connector.positions import EARLIEST, LATEST, Bound
 from pylog_connector.selection import by_names
 
@@ -169,7 +175,7 @@ def test_options_of_sparks_connector_that_come_later(name: str) -> None:
     ("name", "words"),
     [
         ("kafka.group.id", "the checkpoint holds the progress"),
-        ("kafka.transactional.id", "at least once"),
+        ("kafka.transactional.id", "transactions of its own"),
         ("kafka.security.protocol", "without TLS"),
         ("pylog.ssl.truststore.location", "without TLS"),
     ],
@@ -281,9 +287,14 @@ WRONG_OF_SINKS = {
     "pylog.client.id": WRONG_OF_SOURCES["pylog.client.id"],
     "pylog.acks": ["0", "1"],
     "pylog.enable.idempotence": ["false"],
+    "pylog.exactly.once": ["", "yes", "1"],
+    "sinkId": ["", " ", "x" * 250],
+    "pylog.sink.prepared.timeout.ms": ["0", "-1", "1h", "9" * 30],
+    "idempotencyKey": ["", " ", "x" * 1001],
+    "pylog.idempotency.retention.ms": ["0", "7d"],
 }
 """Beside nonsense, which none takes; and all that takes free texts."""
-TAKES_NONSENSE = {"pylog.client.id", "pylog.commit.group"}
+TAKES_NONSENSE = {"pylog.client.id", "pylog.commit.group", "sinkId", "idempotencyKey"}
 
 
 def test_every_option_has_wrong_values() -> None:
@@ -503,6 +514,69 @@ def test_the_sinks_settings() -> None:
     with pytest.raises(errors.InvalidOption) as error:
         sink_options({**WRITE, "topic": "a b"})
     refused(error, "topic='a b'", "contains ' '")
+
+
+def test_a_sink_that_writes_exactly_once() -> None:
+    options = sink_options(
+        {
+            **WRITE,
+            "PYLOG.EXACTLY.ONCE": "true",
+            "sinkid": "mine",
+            "pylog.sink.prepared.timeout.ms": "1000",
+            "idempotencykey": "day 7",
+            "pylog.idempotency.retention.ms": "5",
+            "asyncProgressTrackingEnabled": "false",
+        }
+    )
+    assert options.exactly_once
+    assert (options.sink_id, options.prepared_timeout_ms) == ("mine", 1_000)
+    assert (options.idempotency_key, options.idempotency_retention_ms) == ("day 7", 5)
+    assert options.client == {}
+    plain = sink_options({**WRITE, "pylog.exactly.once": "true"})
+    assert (plain.sink_id, plain.prepared_timeout_ms) == (None, 900_000)
+    assert (plain.idempotency_key, plain.idempotency_retention_ms) == (None, 604_800_000)
+    with pytest.raises(errors.OptionNotApplicable) as error:
+        check_streaming_sink(options)
+    refused(error, "idempotencyKey='day 7'", "leave the option out")
+    check_streaming_sink(plain)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"pylog.exactly.once": "true", "asyncProgressTrackingEnabled": "true"},
+            ["asyncProgressTrackingEnabled=true", "pylog.exactly.once=false"],
+        ),
+        (
+            {"pylog.exactly.once": "true", "pylog.idempotency.retention.ms": "5"},
+            ["pylog.idempotency.retention.ms='5'", "idempotencyKey"],
+        ),
+        ({"pylog.exactly.once": "false", "sinkId": "x"}, ["sinkId='x'", "leave one of them out"]),
+        ({"pylog.exactly.once": "false", "idempotencyKey": "x"}, ["idempotencyKey='x'"]),
+        ({"pylog.exactly.once": "yes"}, ["pylog.exactly.once='yes'", "true or false"]),
+        ({"sinkId": " "}, ["sinkId=' '", "1 to 249"]),
+        ({"sinkId": "x" * 250}, ["sinkId=", "1 to 249"]),
+        ({"idempotencyKey": ""}, ["idempotencyKey=''", "1 to 1000"]),
+        ({"pylog.sink.prepared.timeout.ms": "0"}, ["at least 1", "15 minutes"]),
+        ({"pylog.idempotency.retention.ms": "1h"}, ["whole number", "7 days"]),
+    ],
+)
+def test_what_a_sink_that_writes_exactly_once_does_not_take(
+    given: dict[str, str], words: list[str]
+) -> None:
+    with pytest.raises(errors.ConnectorError) as error:
+        sink_options({**WRITE, **given})
+    refused(error, *words)
+
+
+@pytest.mark.parametrize(
+    "name", ["pylog.exactly.once", "sinkId", "idempotencyKey", "pylog.sink.prepared.timeout.ms"]
+)
+def test_a_source_writes_nothing(name: str) -> None:
+    with pytest.raises(errors.OptionNotApplicable) as error:
+        check_source({**READ, name: "true" if "." not in name or "once" in name else "7"})
+    refused(error, name, "option of the sink")
 
 
 def test_values_are_checked_without_context_too() -> None:

@@ -14,7 +14,9 @@ from pylog.errors import (
     SinkRunSuperseded,
     ThrottlingQuotaExceeded,
 )
+from pylog_broker.coordinator.runtime import shard as shards
 from pylog_broker.coordinator.transactions.config import TransactionConfig
+from pylog_broker.coordinator.transactions.coordinator import TransactionCounts
 from pylog_broker.coordinator.transactions.messages import AddPartitions, InitProducer
 from pylog_broker.coordinator.transactions.sink_messages import (
     KEEP_FOREVER,
@@ -32,15 +34,17 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     SinkForgotten,
     SinkKey,
     WrittenRange,
+    placement_of,
+    sink_of,
 )
-from pylog_broker.coordinator.transactions.sinks import RUNS_MAX, placement_of, sink_of
+from pylog_broker.coordinator.transactions.sinks import RUNS_MAX, SinkCounts
 from pylog_broker.coordinator.transactions.transaction import (
     LAST_EPOCH,
     NO_IDENTITY,
     Identity,
     record_of,
 )
-from tests.fakes.transaction_shard import A, B, TransactionShard, identity
+from tests.fakes.transaction_shard import WALL_MS, A, B, TransactionShard, identity
 
 SINK = SinkKey("8f3b", "topic/orders")
 RUN, NEXT_RUN = "run-1", "run-2"
@@ -66,10 +70,10 @@ class Sinks(TransactionShard):
 
     def prepare(self, member: Member, timeout_ms: int = 0) -> Any:
         request = PrepareTask(SINK, member, timeout_ms)
-        return self.answer(lambda c, r: c.sinks.prepare(r, request))
+        return self.answer(lambda c, r: c.sinks.prepare(self.wall_ms, r, request))
 
     def renew(self, member: Member) -> Any:
-        return self.answer(lambda c, r: c.sinks.renew(r, RenewTask(SINK, member)))
+        return self.answer(lambda c, r: c.sinks.renew(self.wall_ms, r, RenewTask(SINK, member)))
 
     def staged(self, task: int = 0, **more: Any) -> Member:
         """An attempt that has written to a partition and is prepared."""
@@ -365,6 +369,104 @@ def test_a_successor_gives_the_same_answer(shard: Sinks) -> None:
     assert shard.begin_task(run=NEXT_RUN) == AlreadyDecided(first.batch)
 
 
+@pytest.mark.parametrize("kept", range(1, 8))
+def test_a_successor_writes_what_was_decided_and_cut_off(shard: Sinks, kept: int) -> None:
+    """However much of the records that follow a decision the log has."""
+    lost, won, silent = shard.staged(0, attempt=1), shard.staged(0, attempt=2), shard.begin_task(1)
+    before = len(shard.log)
+    first = shard.decide(won)
+    assert len(shard.log) == before + 1 + 2 + 2 + 3
+    del shard.log[before + kept :]
+    shard.sent.clear()
+    shard.start()
+    outcomes = {each.transactional_id: each.commits for each in shard.sent}
+    assert outcomes == {lost.transactional_id: False, won.transactional_id: True}
+    shard.write_markers()
+    assert shard.states() == {"0": "CompleteAbort", "1": "CompleteCommit", "2": "CompleteAbort"}
+    assert shard.decide(won) == first._replace(is_new=False)
+    assert isinstance(shard.write(silent), ProducerFenced)
+    assert [each.open_attempts for each in shard.described()] == [0]
+    assert shard.begin_task(batch=1).transactional_id == lost.transactional_id
+
+
+def test_a_successor_commits_nothing_that_a_later_attempt_wrote_with_the_same_id(
+    shard: Sinks,
+) -> None:
+    shard.decide(shard.staged())
+    shard.write_markers()
+    later = shard.staged(batch=1)
+    assert later.transactional_id.endswith("/0")
+    before = len(shard.log)
+    shard.begin_task(batch=1, run=NEXT_RUN)
+    del shard.log[before + 1 :]  # it knows of the run, and of nothing that followed
+    shard.sent.clear()
+    shard.start()
+    assert [(each.transactional_id, each.commits) for each in shard.sent] == [
+        (later.transactional_id, False)
+    ]
+    assert [(each.run_id, each.open_attempts) for each in shard.described()] == [(NEXT_RUN, 0)]
+
+
+@pytest.mark.parametrize("kept", range(6))
+def test_forgetting_that_was_cut_off_is_asked_for_again(shard: Sinks, kept: int) -> None:
+    shard.decide(shard.staged(0))
+    shard.write_markers()
+    shard.staged(0, batch=1)
+    before = len(shard.log)
+    request = ForgetSink(SINK)
+    shard.answer(lambda c, r: c.sinks.forget(shard.wall_ms, r, request))
+    assert len(shard.log) == before + 2 + 2 + 1
+    del shard.log[before + kept :]
+    shard.start()
+    if shard.described():
+        again = shard.answer(lambda c, r: c.sinks.forget(shard.wall_ms, r, request))
+        assert again == SinkForgotten()
+    assert shard.described() == []
+    shard.write_markers()
+    assert isinstance(shard.begin_task(), Member)
+
+
+def test_a_prepared_attempt_has_the_rest_of_its_time_under_a_successor(shard: Sinks) -> None:
+    member = shard.begin_task()
+    shard.write(member)
+    shard.prepare(member, timeout_ms=100_000)
+    shard.advance(90_000)
+    shard.start()
+    shard.advance(9_999)
+    assert shard.states() == {"0": "Ongoing"}
+    shard.advance(1)
+    assert shard.states() == {"0": "PrepareAbort"}
+
+
+# ---- looking -------------------------------------------------------------------------------------
+
+
+def test_a_sink_tells_since_when_readers_and_attempts_wait(shard: Sinks) -> None:
+    shard.begin_task(0)
+    assert shard.described() == [DescribedSink(SINK, RUN, None, 1)]
+    shard.advance(1000)
+    shard.write(shard.begin_task(1))
+    shard.advance(1000)
+    shard.staged(2)
+    described = DescribedSink(SINK, RUN, None, 3, 1, WALL_MS + 1000, WALL_MS + 2000)
+    assert shard.described() == [described]
+    shard.start()
+    assert shard.described() == [described]
+
+
+def test_sinks_are_counted() -> None:
+    counts = TransactionCounts()
+    shard = Sinks(counts=counts)
+    for batch in range(3):
+        shard.decide(shard.staged(batch=batch), batch=batch)
+        shard.write_markers()
+    assert counts.sinks == SinkCounts(producer_ids=1, batches=3)
+    shard.decide(batch=2)
+    shard.staged(batch=3)
+    shard.advance(shard.config.max_timeout_ms)
+    assert counts.sinks == SinkCounts(producer_ids=1, batches=3, expired=1)
+
+
 # ---- bounds --------------------------------------------------------------------------------------
 
 
@@ -378,7 +480,7 @@ def test_a_query_id_has_no_slash(shard: Sinks) -> None:
 
 
 def test_sinks_and_attempts_are_bounded() -> None:
-    shard = Sinks(TransactionConfig(sinks_max=1, sink_tasks_max=2))
+    shard = Sinks(TransactionConfig(sinks_max=1, sink_attempts_max=2))
     shard.begin_task(0)
     shard.begin_task(1)
     assert isinstance(shard.begin_task(2), ThrottlingQuotaExceeded)
@@ -386,6 +488,36 @@ def test_sinks_and_attempts_are_bounded() -> None:
     refused = shard.begin_task(sink=other)
     assert isinstance(refused, ThrottlingQuotaExceeded)
     assert "forget" in str(refused)
+
+
+def test_the_ids_of_sinks_are_bounded_as_those_of_producers() -> None:
+    shard = Sinks(TransactionConfig(ids_max=2))
+    shard.begin_task(0)
+    shard.begin_task(1)
+    refused = shard.begin_task(2)
+    assert isinstance(refused, ThrottlingQuotaExceeded)
+    assert "2 transactional ids are known beside '__sink/8f3b/topic/orders/2'" in str(refused)
+    assert shard.next_producer_id == 1002, "no producer id is taken in vain"
+
+
+def test_a_decision_takes_more_than_is_written_at_once(
+    shard: Sinks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards, "DECISION_BYTES_MAX", 1_000)
+    monkeypatch.setattr(shards, "APPEND_BYTES_MAX", 2_000)
+    members = [shard.staged(task) for task in range(100)]
+    decided = shard.decide(*members)
+    assert decided.is_new
+    assert set(shard.states().values()) == {"PrepareCommit"}
+    shard.start()
+    assert shard.decide(*members) == decided._replace(is_new=False)
+
+
+def test_an_id_of_a_sink_that_was_forgotten_is_left_to_expire(shard: Sinks) -> None:
+    shard.staged(0)
+    request = ForgetSink(SINK)
+    shard.answer(lambda c, r: c.sinks.forget(shard.wall_ms, r, request))
+    assert shard.begin_task(0).transactional_id.endswith("/1")
 
 
 def test_a_sink_is_forgotten_by_command(shard: Sinks) -> None:

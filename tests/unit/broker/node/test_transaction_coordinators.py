@@ -254,6 +254,17 @@ def test_the_coordinator_is_asked_here_and_elsewhere() -> None:
     run(test)
 
 
+def test_the_coordinator_of_a_sink_is_asked_for_all_of_its_ids() -> None:
+    async def test() -> None:
+        for sink, there in (("__sink/q/b", []), ("__sink/q/a", [OTHER] * 8)):
+            world = World()
+            for number in range(8):
+                assert await added(world, f"{sink}/{number}") == {A: None, B: None}
+            assert world.there == there
+
+    run(test)
+
+
 def test_the_coordinator_is_asked_again_while_it_moves_or_is_busy() -> None:
     async def test() -> None:
         for transactional_id in ("a", "b"):

@@ -29,7 +29,7 @@ from pylog_broker.api.groups.find_coordinator import (
     FindCoordinators,
     FoundCoordinator,
 )
-from pylog_broker.controller.settings import SHARE_GROUP_STATE
+from pylog_broker.controller.settings import SHARE_GROUP_STATE, TRANSACTION_STATE
 from pylog_broker.coordinator.runtime.runtime import partition_for
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure, InternalTopicEnsured, MetadataBatch
@@ -195,6 +195,24 @@ def test_what_cannot_be_found_is_refused_by_name() -> None:
     world = World(*WHOLE)
     with pytest.raises(InvalidRequest, match="10001 keys in one request; the limit is 10000"):
         world.find(*["g"] * 10_001)
+
+
+def test_the_ids_of_a_sink_have_one_coordinator() -> None:
+    world = World(
+        TopicRecord(TRANSACTION_STATE, TOPIC),
+        *(partition(number, ONE if number < 2 else TWO) for number in range(PARTITIONS)),
+    )
+    for sink in ("__sink/q/a", "__sink/q/b", "__sink/q/topic/c", f"__sink/{'q' * 249}/{'s' * 249}"):
+        leader = ONE if partition_for(sink, PARTITIONS) < 2 else TWO
+        keys = [f"{sink}/{number}" for number in range(8)]
+        assert world.find(*keys, type=CoordinatorType.TRANSACTION) == [
+            FoundCoordinator(key, leader) for key in keys
+        ]
+    for key in ("payments/1", "__sink", "__sink/", "__sink/q"):  # nothing breaks of the others
+        assert world.find(key, type=CoordinatorType.TRANSACTION)[0].failure is None
+    (refused,) = world.find("__sink/" + "q" * 600, type=CoordinatorType.TRANSACTION)
+    assert refused.failure is not None
+    assert "transactional_id has 607 characters; the limit is 518" in refused.failure.message
 
 
 def test_share_state_is_coordinated_by_partition() -> None:

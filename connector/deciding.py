@@ -1,0 +1,140 @@
+"""What a driver does with the reports of all tasks: one decision, or none.
+
+Spark begins a process for it after each batch of a streaming query. That must begin quickly: it
+loads gRPC only where brokers cannot be reached otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+from pylog import errors
+from pylog.client.sinks.sink_decider import SinkDecider
+from pylog.client.sinks.sink_types import CoordinatorPorts, SinkBatch, SinkDecision
+from pylog_connector.clients import staging_producer_for
+from pylog_connector.errors import WriteFailed
+from pylog_connector.options import SinkOptions
+from pylog_connector.staged import (
+    TaskReport,
+    complete,
+    conflict,
+    difference,
+    of_sink,
+    staged_in,
+    to_decide,
+    told_of_difference,
+)
+
+logger = logging.getLogger("pylog.connector")
+
+CLIENT_ID: Final = "pylog-sink"
+DECIDE_MS: Final = 60_000
+"""How long a coordinator is asked for, without `max.block.ms`."""
+ABORT_MS_MAX: Final = 10_000
+"""An abort only spares readers the wait until the attempts end by themselves."""
+
+T = TypeVar("T")
+
+
+def decide(reports: Sequence[TaskReport | None], options: SinkOptions) -> SinkDecision | None:
+    """Have the batch count. None: no task had a row, and there is nothing to decide.
+
+    Raises WriteFailed, SinkSuperseded, BatchAlreadyWritten, IdempotencyConflict; nothing of the
+    batch counts then, unless it says so.
+    """
+    told = complete(reports)
+    if not told:
+        return None
+    batch = told[0].batch
+    staged = staged_in(told)
+    known = next((report.decided for report in told if report.decided is not None), None)
+    if known is not None:
+        if staged:
+            raise WriteFailed(
+                f"{batch.sink}: batch {batch.batch_id} was decided while its tasks wrote; start "
+                "the query again"
+            )
+        _compare(told, known, options)
+        return known
+    if not staged and not batch.is_keyed:
+        return None
+    wanted = to_decide(told)
+    try:
+        decided, is_new = _decided(staged[0].coordinator if staged else None, wanted, options)
+    except errors.PylogError as error:
+        raise of_sink(error, batch, options) from error
+    if not is_new:
+        _compare(told, decided, options)
+    return decided
+
+
+def abort(reports: Sequence[TaskReport | None], options: SinkOptions) -> None:
+    """Have nothing of the batch count, as far as that is not decided. Without a report of a task
+    that has written nothing is known of the batch, and its attempts end by themselves.
+    """
+    staged = staged_in(reports)
+    told = [report for report in reports if report is not None and report.staged is not None]
+    if not staged:
+        return
+    batch = told[0].batch
+    limit_ms = min(_timeout_ms(options), ABORT_MS_MAX)
+    try:
+        _ask(
+            staged[0].coordinator,
+            options,
+            limit_ms,
+            lambda decider: decider.abort(batch.sink, batch.run_id, batch.batch_id),
+            lambda: staging_producer_for(options).producer.abort_batch(
+                batch.sink, batch.run_id, batch.batch_id
+            ),
+        )
+    except errors.PylogError as error:
+        logger.warning(
+            "%s: batch %d is not aborted yet, and will be by its time-out: %s",
+            batch.sink,
+            batch.batch_id,
+            error,
+        )
+
+
+def _compare(told: Sequence[TaskReport], decided: SinkDecision, options: SinkOptions) -> None:
+    how = difference(told, decided)
+    if how is None:
+        return
+    if told[0].batch.is_keyed:
+        raise conflict(options, how)
+    logger.warning("%s", told_of_difference(told[0].batch, how))
+
+
+def _decided(
+    where: CoordinatorPorts | None, wanted: SinkBatch, options: SinkOptions
+) -> tuple[SinkDecision, bool]:
+    return _ask(
+        where,
+        options,
+        _timeout_ms(options),
+        lambda decider: decider.decide(wanted),
+        lambda: staging_producer_for(options).producer.decide(wanted),
+    )
+
+
+def _ask(
+    where: CoordinatorPorts | None,
+    options: SinkOptions,
+    timeout_ms: int,
+    by_frames: Callable[[SinkDecider], T],
+    by_client: Callable[[], T],
+) -> T:
+    if where is not None and where.ports:
+        client_id = str(options.client.get("client.id") or CLIENT_ID)
+        try:
+            return by_frames(SinkDecider(where, client_id, timeout_ms))
+        except errors.UnsupportedVersion:
+            pass  # over frames
+    return by_client()
+
+
+def _timeout_ms(options: SinkOptions) -> int:
+    return int(options.client.get("max.block.ms", DECIDE_MS))

@@ -1,0 +1,129 @@
+"""What a task does of a batch that counts once: it writes into a transaction of its own, which is
+left to the batch's decision. Runs in Spark's Python workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from pylog.client.sinks.sink_types import SinkAttempt, SinkDecision
+from pylog.errors import (
+    InvalidTxnState,
+    PylogError,
+    SinkBatchDecided,
+    SinkRunSuperseded,
+    ThrottlingQuotaExceeded,
+)
+from pylog_connector.clients import drop_staging_producer, staging_producer_for
+from pylog_connector.errors import ConnectorError
+from pylog_connector.options import SinkOptions
+from pylog_connector.refusals import failed
+from pylog_connector.sink_identity import SinkBatchId
+from pylog_connector.sink_rows import TopicRows
+from pylog_connector.staged import CHECKSUMS, Staged, TaskReport, of_sink
+from pylog_connector.warming import warm
+from pylog_connector.writing import Way, write_by
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OF_SINK = (InvalidTxnState, SinkBatchDecided, SinkRunSuperseded, ThrottlingQuotaExceeded)
+
+
+def _load() -> None:
+    """Everything that a write needs."""
+    import pyarrow.compute  # noqa: F401
+
+    import pylog.client.producer.arrow
+    import pylog.client.sinks.staging_producer
+    import pylog.records.row_checksum  # noqa: F401
+
+
+def stage_batches(
+    batches: Iterable[pa.RecordBatch],
+    options: SinkOptions,
+    columns: Sequence[str],
+    batch: SinkBatchId,
+    task: int,
+    attempt: int,
+) -> TaskReport:
+    """Write all rows, and wait until every in-sync replica has them and the sink's coordinator
+    keeps them for the decision. A task without rows opens nothing; one of a batch that counts
+    already looks at its rows and writes none.
+
+    Raises as `write_by`, SinkSuperseded and BatchAlreadyWritten.
+    """
+    warm(_load)
+    staging = _Task(options, batch, task, attempt)
+    try:
+        write_by(staging.way(), batches, options, columns)
+        return staging.report()
+    except BaseException:
+        staging.drop()  # else it would be renewed, and hold readers back
+        raise
+
+
+class _Task:
+    """One attempt. It begins with its first row."""
+
+    def __init__(self, options: SinkOptions, batch: SinkBatchId, task: int, attempt: int) -> None:
+        self._options = options
+        self._batch = batch
+        self._attempt = SinkAttempt(batch.sink, batch.run_id, batch.batch_id, task, attempt)
+        self._has_begun = False
+        self._decided: SinkDecision | None = None
+        self._topics: set[str] = set()
+        self._rows = 0
+        self._checksum = 0
+
+    def way(self) -> Way:
+        """How its rows go."""
+        return Way(self._send, self._flush, self.drop, self._failed)
+
+    def _send(self, part: TopicRows) -> Future[Any] | None:
+        from pylog.records.row_checksum import rows_checksum
+
+        kept = staging_producer_for(self._options)
+        if not self._has_begun:
+            if not kept.producer.is_between_attempts:  # a task was given up in the middle
+                self.drop()
+                kept = staging_producer_for(self._options)
+            self._decided = kept.producer.begin_attempt(self._attempt)
+            self._has_begun = True
+        self._rows += part.rows.num_rows
+        self._checksum += rows_checksum(part.topic, part.rows)
+        if self._decided is not None:
+            return None
+        kept.producer.check_attempt()
+        if part.topic not in self._topics:
+            self._topics.add(part.topic)
+            kept.begin(part.topic, surely=True)
+        return kept.producer.send_arrow(part.topic, part.rows)
+
+    def _flush(self) -> None:
+        if self._has_begun and self._decided is None:
+            staging_producer_for(self._options).producer.flush()
+
+    def drop(self) -> None:
+        drop_staging_producer(self._options)
+
+    def _failed(
+        self, topic: str, part: TopicRows | None, error: PylogError, options: SinkOptions
+    ) -> ConnectorError:
+        if isinstance(error, _OF_SINK):
+            return of_sink(error, self._batch, options)
+        return failed(topic, part, error, options)
+
+    def report(self) -> TaskReport:
+        """All rows are acknowledged: have the attempt kept."""
+        batch, rows, checksum = self._batch, self._rows, self._checksum % CHECKSUMS
+        if not self._has_begun or self._decided is not None:
+            return TaskReport(batch, rows, checksum, decided=self._decided)
+        producer = staging_producer_for(self._options).producer
+        try:
+            prepared = producer.prepare_attempt(self._options.prepared_timeout_ms)
+        except PylogError as error:
+            raise of_sink(error, batch, self._options) from error
+        return TaskReport(batch, rows, checksum, Staged(*prepared))

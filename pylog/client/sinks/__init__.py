@@ -1,0 +1,1 @@
+"""Batches of queries that count once: what tasks and drivers ask of the coordinator of a sink."""

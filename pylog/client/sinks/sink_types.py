@@ -1,0 +1,113 @@
+"""What tasks, drivers and the coordinator of a sink tell each other, as values. They are pickled on
+their way from tasks to the driver, whose process imports nothing for them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+PREFIX: Final = "__sink/"
+"""Of the transactional ids of sinks, which no other producer may use."""
+KEEP_FOREVER: Final = -1
+
+
+class SinkKey(NamedTuple):
+    """A sink of a query: `query_id` is Spark's, or tells a batch job; `sink_id` tells apart what
+    one query writes.
+    """
+
+    query_id: str
+    sink_id: str
+
+    @property
+    def coordinated_as(self) -> str:
+        """The transactional id by which FindCoordinator is asked; all of a sink have one place."""
+        return f"{PREFIX}{self.query_id}/{self.sink_id}/0"
+
+    def __str__(self) -> str:
+        return f"sink {self.sink_id!r} of query {self.query_id}"
+
+
+class SinkAttempt(NamedTuple):
+    """One attempt of a task: `task` is the number of the partition of the data, `attempt` is unique
+    over all attempts of the run.
+    """
+
+    sink: SinkKey
+    run_id: str
+    batch_id: int
+    task: int
+    attempt: int
+
+
+class SinkMember(NamedTuple):
+    """The transaction of an attempt, and the identity under which it writes."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class SinkRange(NamedTuple):
+    """Where records of a batch lie: from the first to the last, with what others wrote meanwhile
+    between them.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+
+
+class SinkDecision(NamedTuple):
+    """A batch that counts."""
+
+    batch_id: int
+    run_number: int
+    row_count: int
+    checksum: int
+    digest: str
+    decided_ms: int
+    expires_ms: int
+    receipt: tuple[SinkRange, ...]
+
+
+class SinkBatch(NamedTuple):
+    """What a driver wants decided. `keep_ms`: for how long it is remembered."""
+
+    sink: SinkKey
+    run_id: str
+    batch_id: int
+    members: tuple[SinkMember, ...]
+    row_count: int
+    checksum: int
+    receipt: tuple[SinkRange, ...]
+    digest: str = ""
+    keep_ms: int = KEEP_FOREVER
+
+
+class FramedPort(NamedTuple):
+    """Where a broker takes framed connections."""
+
+    broker: int
+    host: str
+    port: int
+
+
+class CoordinatorPorts(NamedTuple):
+    """How a process without metadata reaches the coordinator of a sink. No `ports`: brokers offer
+    no framed connections to this client.
+    """
+
+    cluster_id: str
+    coordinator: int
+    ports: tuple[FramedPort, ...]
+
+
+def merged(ranges: list[SinkRange]) -> tuple[SinkRange, ...]:
+    """One range for each partition, in the order of topics and partitions."""
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for topic, partition, first, last in ranges:
+        known = found.get((topic, partition), (first, last))
+        found[topic, partition] = min(first, known[0]), max(last, known[1])
+    return tuple(SinkRange(*tp, *offsets) for tp, offsets in sorted(found.items()))

@@ -1,0 +1,139 @@
+"""`StagingProducer`: a producer that writes for one attempt of a task after another, each in a
+transaction of its own, which the batch's decision ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from pylog import errors
+from pylog.client.background import logger
+from pylog.client.producer.producer import Producer
+from pylog.client.sinks.sink_calls import SinkCalls
+from pylog.client.sinks.sink_types import (
+    CoordinatorPorts,
+    SinkAttempt,
+    SinkBatch,
+    SinkDecision,
+    SinkKey,
+    SinkMember,
+    SinkRange,
+)
+
+_NOBODY: Final = "__sink"
+"""In place of a transactional id before the first attempt; nothing is sent under it."""
+RENEWALS: Final = 3
+"""So many in the time after which an attempt that is not renewed is aborted."""
+RENEWAL_MS_MIN: Final = 10
+
+
+class Prepared(NamedTuple):
+    """What an attempt has stored, where, and how the driver reaches who decides about it."""
+
+    member: SinkMember
+    ranges: tuple[SinkRange, ...]
+    coordinator: CoordinatorPorts
+
+
+class StagingProducer(Producer):
+    """One thread at a time. After an error it is of no more use: what it has written is aborted by
+    the coordinator, with the batch's decision or when it is not renewed any longer.
+    """
+
+    def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
+        super().__init__(bootstrap_servers=bootstrap_servers, transactional_id=_NOBODY, **config)
+        self._calls = SinkCalls(self._cluster)
+        self._attempt: SinkAttempt | None = None
+        self._member: SinkMember | None = None
+        self._renewing: asyncio.Future[None] | None = None
+        self._fault: errors.PylogError | None = None
+
+    @property
+    def is_between_attempts(self) -> bool:
+        """Whether it may begin the next attempt: the last one is prepared."""
+        return self._attempt is None and not self._closed
+
+    def begin_attempt(self, attempt: SinkAttempt) -> SinkDecision | None:
+        """What is sent from now on belongs to the attempt. Not None: its batch counts already, and
+        nothing is to be written.
+
+        Raises SinkRunSuperseded, SinkBatchDecided, RequestTimedOut after `max_block_ms`.
+        """
+        assert self.is_between_attempts
+        begun = self._thread.run(self._calls.begin(attempt, self._max_block_ms))
+        if begun.decided is not None:
+            return begun.decided
+        if begun.member is None:
+            raise errors.UnknownServerError("the coordinator's answer has no transaction")
+        self._attempt, self._member = attempt, begun.member
+        self._of_transactions().adopt(*begun.member)
+        self._thread.call(self._start_renewing, attempt.sink, begun.member, begun.lease_ms)
+        return None
+
+    def check_attempt(self) -> None:
+        """Raise why the attempt cannot go on, if it was aborted."""
+        if self._fault is not None:
+            raise self._fault
+
+    def prepare_attempt(self, wait_ms: int) -> Prepared:
+        """Have everything that was sent stored, and its coordinator keep it for the decision, for
+        up to `wait_ms`. From here on nothing renews it.
+        """
+        attempt, member = self._attempt, self._member
+        assert attempt is not None
+        assert member is not None
+        self.check_attempt()
+        transactions = self._of_transactions()
+        transactions.prepare()
+        self._thread.run(self._prepare(attempt.sink, member, wait_ms))
+        self._attempt = None
+        ranges = tuple(
+            SinkRange(tp.topic, tp.partition, first, last)
+            for tp, (first, last) in transactions.receipt().items()
+        )
+        return Prepared(member, ranges, self._calls.ports(attempt.sink))
+
+    def decide(self, batch: SinkBatch) -> tuple[SinkDecision, bool]:
+        """The decision, and whether it was made by this call."""
+        return self._thread.run(self._calls.decide(batch, self._max_block_ms))
+
+    def abort_batch(self, sink: SinkKey, run_id: str, batch_id: int) -> int:
+        """How many open attempts of the batch were aborted."""
+        return self._thread.run(self._calls.abort(sink, run_id, batch_id, self._max_block_ms))
+
+    def close(self, timeout: float | None = None) -> None:
+        """As `Producer.close`; an attempt that is not prepared is left to its coordinator."""
+        if not self._closed:
+            self._thread.call(self._stop_renewing)
+        super().close(timeout)
+
+    # ---- on the loop --------------------------------------------------------------------------
+
+    async def _prepare(self, sink: SinkKey, member: SinkMember, wait_ms: int) -> None:
+        try:
+            await self._calls.prepare(sink, member, wait_ms, self._max_block_ms)
+        finally:
+            self._stop_renewing()
+
+    def _start_renewing(self, sink: SinkKey, member: SinkMember, lease_ms: int) -> None:
+        self._stop_renewing()
+        self._renewing = asyncio.ensure_future(self._renew(sink, member, lease_ms))
+
+    def _stop_renewing(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+            self._renewing = None
+
+    async def _renew(self, sink: SinkKey, member: SinkMember, lease_ms: int) -> None:
+        every_ms = max(lease_ms // RENEWALS, RENEWAL_MS_MIN)
+        while True:
+            await asyncio.sleep(every_ms / 1000)
+            try:
+                await self._calls.renew(sink, member, every_ms)
+            except errors.PylogError as error:
+                if not error.retriable:
+                    self._fault = error
+                    return
+                logger.warning("%s: an attempt is not renewed: %s", sink, error)
