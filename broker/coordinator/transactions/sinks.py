@@ -396,19 +396,20 @@ class Sinks:
                 raise InvalidTxnState(f"{member.transactional_id!r} is not prepared")
 
     def abort(self, wall_ms: int, request_id: RequestId, request: AbortBatch) -> Decision:
-        """`BatchAborted`: the open attempts of that batch of that run. A decision stands, whoever
-        asks.
+        """`BatchAborted`: the open attempts of that batch of that run, or of the whole sink. A
+        decision stands, whoever asks.
         """
         decision = Decision(is_atomic=False)
-        sink = self._sinks.get(request.sink)
+        sink = self._sinks.get(request.sink) or _Sink()
+        of_run = -1
+        if request.run_id in sink.run_ids:
+            of_run = sink.first_number + sink.run_ids.index(request.run_id)
         ended = 0
-        if sink is not None and request.run_id in sink.run_ids:
-            number = sink.first_number + sink.run_ids.index(request.run_id)
-            for transactional_id, task in sink.tasks.items():
-                attempt = task.attempt
-                if (attempt.run_number, attempt.batch_id) == (number, request.batch_id):
-                    self._end(wall_ms, request.sink, sink, transactional_id, False, decision)
-                    ended += 1
+        for transactional_id, task in sink.tasks.items():
+            of_task = task.attempt.run_number, task.attempt.batch_id
+            if request.whole_sink or of_task == (of_run, request.batch_id):
+                self._end(wall_ms, request.sink, sink, transactional_id, False, decision)
+                ended += 1
         decision.effects.append(Reply(request_id, BatchAborted(ended)))
         return decision
 
