@@ -391,6 +391,8 @@ class GroupCoordinator:
         NonEmptyGroup where members of the group speak of no topics, so that nobody knows what they
         read.
         """
+        if request.group_id not in self.groups and self.offsets.is_pending(request.group_id):
+            return self.offsets.delete(request_id, request, None)
         group = self._group(request.group_id)
         group.check_fetch(Caller())
         if isinstance(group, ClassicGroup) and group.members and group.topics is None:
@@ -457,7 +459,9 @@ class GroupCoordinator:
             try:
                 group = self._group(group_id)
             except GroupIdNotFound as error:
-                outcomes[group_id] = error
+                pending = self.offsets.forget_all(group_id)
+                decision.records += pending
+                outcomes[group_id] = None if pending else error
                 continue
             if not group.is_empty:
                 outcomes[group_id] = NonEmptyGroup(
