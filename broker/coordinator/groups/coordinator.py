@@ -366,6 +366,8 @@ class GroupCoordinator:
                     f"group {request.group_id!r} does not exist, so it has no generation "
                     f"{request.caller.epoch}"
                 )
+        elif isinstance(group, StreamsGroup):
+            group.check_commit_of(request.caller, request.offsets)
         else:
             group.check_commit(request.caller)
         decision = self.offsets.commit(wall_ms, request_id, request)
