@@ -58,6 +58,9 @@ TOPIC_CONFIG: Final = ConfigTable(
                   low=-131_072, high=22),
         ConfigKey("delete.retention.ms", int, _DAY_MS,
                   "How long a compacted topic keeps tombstones.", low=0),
+        ConfigKey("errors.deadletterqueue.group.enable", bool, False,
+                  "Whether share groups may have the topic as their dead-letter topic. Kafka 4.4's "
+                  "(KIP-1191)."),
         ConfigKey("file.delete.delay.ms", int, 60_000,
                   "How long a removed file stays on disk under another name.", low=0),
         ConfigKey("flush.messages", int, LONG_MAX,
@@ -138,7 +141,7 @@ BROKER_NAMES: Final[Mapping[str, str]] = {
     "segment.ms": "log.roll.ms",
     "unclean.leader.election.enable": "unclean.leader.election.enable",
 }
-"""A topic's setting -> the broker's setting that is its default."""
+"""A topic's setting -> the broker's setting that is its default; one has none."""
 
 PRODUCER_ID_EXPIRATION_MS_MIN: Final = 240_000
 """Twice the default `delivery.timeout.ms` of producers. A batch may be sent again for so long as
@@ -174,6 +177,12 @@ _OWN_BROKER_KEYS: Final = (
               "closed; -1: never. A fetch that waits is due.", low=-1),
     ConfigKey("default.replication.factor", int, 1,
               "Replicas of a topic that does not say.", low=1, high=32_767),
+    ConfigKey("errors.deadletterqueue.auto.create.topics.enable", bool, False,
+              "Whether a missing dead-letter topic of a share group is created when a record is to "
+              "go there. Kafka 4.4's (KIP-1191)."),
+    ConfigKey("errors.deadletterqueue.topic.name.prefix", str, "dlq.",
+              "How the names of dead-letter topics of share groups begin; empty: as they like. "
+              "Kafka 4.4's (KIP-1191)."),
     ConfigKey("fetch.max.bytes", int, 55 * _MIB,
               "The largest answer to one fetch.", low=1024, high=INT_MAX),
     ConfigKey("group.consumer.heartbeat.interval.ms", int, 5_000,
@@ -459,7 +468,13 @@ def _as_broker_key(key: ConfigKey) -> ConfigKey:
 
 
 BROKER_CONFIG: Final = ConfigTable(
-    sorted((*_OWN_BROKER_KEYS, *map(_as_broker_key, TOPIC_CONFIG)), key=lambda key: key.name),
+    sorted(
+        (
+            *_OWN_BROKER_KEYS,
+            *(_as_broker_key(key) for key in TOPIC_CONFIG if key.name in BROKER_NAMES),
+        ),
+        key=lambda key: key.name,
+    ),
     what="broker setting",
     kafka=kafka_settings.BROKER,
 )
@@ -467,6 +482,8 @@ BROKER_CONFIG: Final = ConfigTable(
 DYNAMIC_BROKER_NAMES: Final = frozenset(
     {
         *BROKER_NAMES.values(),
+        "errors.deadletterqueue.auto.create.topics.enable",
+        "errors.deadletterqueue.topic.name.prefix",
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.io.max.bytes.per.second",
@@ -504,6 +521,7 @@ class TopicConfig:
     compression_lz4_level: int = 9
     compression_zstd_level: int = 3
     delete_retention_ms: int = _DAY_MS
+    errors_deadletterqueue_group_enable: bool = False
     file_delete_delay_ms: int = 60_000
     flush_messages: int = LONG_MAX
     flush_ms: int = LONG_MAX
@@ -579,6 +597,8 @@ class BrokerConfig:
     broker_session_timeout_ms: int = 6_000
     connections_max_idle_ms: int = 600_000
     default_replication_factor: int = 1
+    errors_deadletterqueue_auto_create_topics_enable: bool = False
+    errors_deadletterqueue_topic_name_prefix: str = "dlq."
     fetch_max_bytes: int = 55 * _MIB
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_heartbeat_interval_ms: int = 15_000
@@ -764,7 +784,8 @@ class BrokerConfig:
     def to_mapping(self) -> dict[str, str | None]:
         """Every setting by Kafka's name, as text (None where nothing is set)."""
         own = {key.name: as_text(getattr(self, _field(key.name))) for key in _OWN_BROKER_KEYS}
-        topic = {BROKER_NAMES[name]: text for name, text in self.topic.to_mapping().items()}
+        of_topics = self.topic.to_mapping()
+        topic = {broker_name: of_topics[name] for name, broker_name in BROKER_NAMES.items()}
         return dict(sorted((own | topic).items()))
 
 

@@ -2,8 +2,9 @@
 
 A group's own value stands over the broker's setting of the other name
 (`consumer.session.timeout.ms` -> `group.consumer.session.timeout.ms`), and that over the default. A
-group need not exist to have settings. `share.delivery.count.limit` and
-`share.partition.max.record.locks` are those of KIP-1240, which is later than Kafka 4.2. Pure.
+group need not exist to have settings. `share.delivery.count.limit`,
+`share.partition.max.record.locks` and `share.renew.acknowledge.enable` are those of KIP-1240, and
+`errors.deadletterqueue.*` those of KIP-1191, which are later than Kafka 4.2. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from typing import Any, Final, Protocol, Self
 
 from pylog.config import INT_MAX, ConfigKey, ConfigTable
 from pylog.errors import InvalidConfig
+from pylog.model import topic_name_fault
 from pylog_broker.config import BrokerConfig
+from pylog_broker.dead_letter_topics import DeadLetterRules, name_fault
 
 GROUP_ID_CHARS_MAX: Final = 255
 GROUPS_MAX: Final = 10_000
@@ -34,6 +37,12 @@ GROUP_CONFIG: Final = ConfigTable(
         ConfigKey("consumer.session.timeout.ms", int, 45_000,
                   "A member of a group of the consumer protocol that is silent for so long has "
                   "gone.", low=1, high=INT_MAX),
+        ConfigKey("errors.deadletterqueue.copy.record.enable", bool, False,
+                  "Whether keys and values of records go to the group's dead-letter topic, or only "
+                  "headers that tell where each lies (KIP-1191)."),
+        ConfigKey("errors.deadletterqueue.topic.name", str, "",
+                  "The dead-letter topic of a share group: where records go that are rejected, or "
+                  "were delivered as often as may be. Empty: nowhere (KIP-1191)."),
         ConfigKey("share.auto.offset.reset", str, "latest",
                   "Where a share group begins with a partition that it has not read: `earliest`, "
                   "`latest`, or `by_duration:` with an ISO 8601 duration (`by_duration:PT1H`)."),
@@ -51,6 +60,8 @@ GROUP_CONFIG: Final = ConfigTable(
         ConfigKey("share.record.lock.duration.ms", int, 30_000,
                   "How long a record is locked for the member of a share group that got it.",
                   low=1_000, high=INT_MAX),
+        ConfigKey("share.renew.acknowledge.enable", bool, True,
+                  "Whether members of a share group may renew their locks (KIP-1222, KIP-1240)."),
         ConfigKey("share.session.timeout.ms", int, 45_000,
                   "A member of a share group that is silent for so long has gone.",
                   low=1, high=INT_MAX),
@@ -68,12 +79,19 @@ GROUP_CONFIG: Final = ConfigTable(
     what="group setting",
 )  # fmt: skip
 
+DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
+_GROUPS_ALONE: Final = (
+    "errors.deadletterqueue.copy.record.enable",
+    DEAD_LETTER_TOPIC,
+    "share.auto.offset.reset",
+    "share.isolation.level",
+    "share.renew.acknowledge.enable",
+)
+
 BROKER_NAMES: Final[Mapping[str, str]] = {
-    key.name: f"group.{key.name}"
-    for key in GROUP_CONFIG
-    if key.name not in ("share.auto.offset.reset", "share.isolation.level")
+    key.name: f"group.{key.name}" for key in GROUP_CONFIG if key.name not in _GROUPS_ALONE
 }
-"""A group's setting -> the broker's setting that is its default; two have none."""
+"""A group's setting -> the broker's setting that is its default; some have none."""
 
 BOUNDS: Final[Mapping[str, tuple[str | None, str | None]]] = {
     **{
@@ -96,12 +114,15 @@ class GroupSettings:
 
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_session_timeout_ms: int = 45_000
+    errors_deadletterqueue_copy_record_enable: bool = False
+    errors_deadletterqueue_topic_name: str = ""
     share_auto_offset_reset: str = "latest"
     share_delivery_count_limit: int = 5
     share_heartbeat_interval_ms: int = 5_000
     share_isolation_level: str = "read_uncommitted"
     share_partition_max_record_locks: int = 2_000
     share_record_lock_duration_ms: int = 30_000
+    share_renew_acknowledge_enable: bool = True
     share_session_timeout_ms: int = 45_000
     streams_heartbeat_interval_ms: int = 5_000
     streams_initial_rebalance_delay_ms: int = 3_000
@@ -182,12 +203,24 @@ def _check(name: str, value: object, config: BrokerConfig) -> None:
                 "duration, such as by_duration:PT1H"
             )
         return
+    if name == DEAD_LETTER_TOPIC:
+        _check_dead_letter_topic(str(value), config)
+        return
     least, most = BOUNDS.get(name, (None, None))
     assert isinstance(value, int | str)
     if least is not None and value < (limit := getattr(config, _field(least))):
         raise InvalidConfig(f"{name}={value} is below the brokers' {least}={limit}")
     if most is not None and value > (limit := getattr(config, _field(most))):
         raise InvalidConfig(f"{name}={value} is above the brokers' {most}={limit}")
+
+
+def _check_dead_letter_topic(topic: str, config: BrokerConfig) -> None:
+    if not topic:
+        return
+    prefix = config.errors_deadletterqueue_topic_name_prefix
+    fault = topic_name_fault(topic) or name_fault(topic, DeadLetterRules(prefix))
+    if fault is not None:
+        raise InvalidConfig(f"{DEAD_LETTER_TOPIC}={topic[:249]!r}: {fault}")
 
 
 def _bounded(name: str, value: Any, config: BrokerConfig) -> Any:

@@ -13,18 +13,23 @@ it knows come first in every later version, and what follows is left alone. No l
     rack              string or null, from version 3
 
 A string has an int16 length before it, bytes and arrays an int32; -1 is null.
+
+The user data of a leader's own assignment, where pylog leads, tell of how many partitions it has
+shared out: `pylog`, version int8, [topic string, count int32]. Others pass over them.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from pylog import errors
 from pylog.model import TopicPartition
 
 VERSION: Final = 3
+_SHARED_OUT: Final = b"pylog\x00"
+"""What the leader's own user data begin with; the last byte is their version."""
 """What is written: Kafka's newest. Each version is read."""
 
 NO_GENERATION: Final = -1
@@ -76,6 +81,14 @@ def encode_assignment(assignment: Assignment, version: int = VERSION) -> bytes:
     return _INT16.pack(version) + partitions + _bytes(assignment.user_data)
 
 
+def encode_shared_out(partition_counts: Mapping[str, int]) -> bytes:
+    """User data by which a leader that starts again knows what it has shared out."""
+    out = bytearray(_SHARED_OUT + _INT32.pack(len(partition_counts)))
+    for topic, count in sorted(partition_counts.items()):
+        out += _string(topic) + _INT32.pack(count)
+    return bytes(out)
+
+
 def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
     """An array of topics, each with the array of its partitions."""
     by_topic: dict[str, list[int]] = {}
@@ -121,6 +134,17 @@ def decode_assignment(data: bytes) -> Assignment:
     reader = Reader(data, "the assignment of the group's leader")
     reader.version()
     return Assignment(reader.partitions(), reader.nullable_bytes())
+
+
+def decode_shared_out(user_data: bytes | None) -> dict[str, int] | None:
+    """How many partitions each topic had that the leader shared out; None: that is not told."""
+    if user_data is None or not user_data.startswith(_SHARED_OUT):
+        return None
+    reader = Reader(user_data[len(_SHARED_OUT) :], "what the group's leader has shared out")
+    try:
+        return {reader.string(): reader.int32() for _ in range(reader.count(element_bytes=6))}
+    except errors.InconsistentGroupProtocol:
+        return None
 
 
 class Reader:

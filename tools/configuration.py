@@ -79,7 +79,8 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str
 
 def topic_rows() -> Iterator[list[str]]:
     for key in TOPIC_CONFIG:
-        yield [code(key.name), allowed(key), default_of(key), code(BROKER_NAMES[key.name]), key.doc]
+        broker_name = BROKER_NAMES.get(key.name, "")
+        yield [code(key.name), allowed(key), default_of(key), code(broker_name), key.doc]
 
 
 def group_rows() -> Iterator[list[str]]:

@@ -207,7 +207,11 @@ ROWS: list[tuple[str, list[Panel]]] = [
             "partitions, {{instance}}": f"pylog_share_partitions{HERE}"}),
         ("Share groups: records per second", "ops", {
             "acquired": rate("pylog_share_records_acquired_total", "job"),
-            "locks expired": rate("pylog_share_locks_expired_total", "job")}),
+            "locks expired": rate("pylog_share_locks_expired_total", "job"),
+            "dead letters": rate("pylog_share_dead_letters_written_total", "job"),
+            "dead letters given up": rate("pylog_share_dead_letters_given_up_total", "job")}),
+        ("Share groups: dead letters on their way", "short",
+         {"{{instance}}": f"pylog_share_dead_letters_waiting{HERE}"}),
     ]),
     ("Controller and gateway", [
         ("Topics and partitions", "short", {

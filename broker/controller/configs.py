@@ -219,7 +219,7 @@ class Configs:
             raise _Refused(Failure(errors.UnsupportedVersion.code, why))
         values = self._resolved(image, change)
         merged = _merged(image, change, values)
-        GroupSettings.from_mapping(merged, self._settings.broker)
+        GroupSettings.from_mapping(merged, self._settings.broker.under(image.cluster_configs()))
         is_new = bool(merged) and not image.group_configs(change.resource_name)
         there = sum(kind is ConfigResourceType.GROUP for kind, _ in image.configs) if is_new else 0
         if there >= GROUPS_MAX:

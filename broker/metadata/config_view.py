@@ -92,8 +92,9 @@ def _topic(
         values: list[tuple[str, str | None, ConfigSource]] = []
         if key.name in own:
             values.append((key.name, own[key.name], ConfigSource.DYNAMIC_TOPIC_CONFIG))
-        values += _under(BROKER_NAMES[key.name], layers)
-        entries.append(_entry(key, values, BROKER_NAMES[key.name], read_only=False))
+        broker_name = BROKER_NAMES.get(key.name, key.name)
+        values += _under(broker_name, layers)
+        entries.append(_entry(key, values, broker_name, read_only=False))
     return entries
 
 

@@ -332,6 +332,19 @@ SHARE_LOCKS_EXPIRED: Final = Metric(
     "counter",
     "Records that were given back as their member did not acknowledge them in time.",
 )
+DEAD_LETTERS_WAITING: Final = Metric(
+    "pylog_share_dead_letters_waiting", "gauge",
+    "Records of share groups on their way to dead-letter topics.",
+)  # fmt: skip
+DEAD_LETTERS_WRITTEN: Final = Metric(
+    "pylog_share_dead_letters_written_total", "counter",
+    "Records that were written to dead-letter topics of share groups.",
+)  # fmt: skip
+DEAD_LETTERS_GIVEN_UP: Final = Metric(
+    "pylog_share_dead_letters_given_up_total", "counter",
+    "Records that were archived although the group's dead-letter topic is missing, may not be one, "
+    "or takes no such record.",
+)  # fmt: skip
 
 # ---- controller and gateway -------------------------------------------------------------------
 

@@ -331,6 +331,9 @@ def _add_shares(page: Page, shares: BrokerShareGroups) -> None:
     page.add(names.SHARE_PARTITIONS, len(shares.led))
     page.add(names.SHARE_RECORDS_ACQUIRED, shares.led.acquired)
     page.add(names.SHARE_LOCKS_EXPIRED, shares.led.expired_locks)
+    page.add(names.DEAD_LETTERS_WAITING, shares.dead_letters.waiting)
+    page.add(names.DEAD_LETTERS_WRITTEN, shares.dead_letters.written)
+    page.add(names.DEAD_LETTERS_GIVEN_UP, shares.dead_letters.given_up)
 
 
 async def _add_groups(page: Page, groups: GroupShards) -> None:

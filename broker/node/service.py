@@ -49,6 +49,7 @@ from pylog_broker.grpc.server import GrpcServer
 from pylog_broker.grpc.unary import add_unary_service
 from pylog_broker.kafka.calls import BrokerCalls
 from pylog_broker.kafka.client import LeaderConnections
+from pylog_broker.kafka.produce_calls import BatchesHere, produce_api
 from pylog_broker.kafka.server import ReplicationServer
 from pylog_broker.kafka.transaction_calls import transaction_apis as broker_transaction_apis
 from pylog_broker.logs import IDENTITY, follow, hide
@@ -333,6 +334,8 @@ class BrokerService:
             self._image,
             self._internal_topics.ensure,
             self._broker_id,
+            self._link.create_streams_topics,
+            self._unpacking,
         )
         engine.leaderships = Coordinators(
             {
@@ -417,6 +420,8 @@ class BrokerService:
             topic_name=self._name_of,
             verification=verification,
         )
+        batches_here = self._share_groups.batches_here = BatchesHere(data.produce)
+        self._replication.offer([produce_api(batches_here, self._image)])
         quota = self._parts.producer_id_quota = ProducerIdQuota(lambda: self._logs.config)
 
         return Api(

@@ -16,6 +16,8 @@ class RecordState(Enum):
     """A member has it, until its lock ends. This state is the leader's alone, and never written."""
     ACKNOWLEDGED = 2
     """It is done."""
+    ARCHIVING = 3
+    """It is delivered no more, and goes to the group's dead-letter topic (KIP-1191)."""
     ARCHIVED = 4
     """It is delivered no more: rejected, too often delivered, or the log has no such record."""
 
@@ -26,11 +28,19 @@ class RecordState(Enum):
 
 
 MOVES: Final[Mapping[RecordState, frozenset[RecordState]]] = {
-    RecordState.AVAILABLE: frozenset({RecordState.ACQUIRED, RecordState.ARCHIVED}),
+    RecordState.AVAILABLE: frozenset(
+        {RecordState.ACQUIRED, RecordState.ARCHIVING, RecordState.ARCHIVED}
+    ),
     RecordState.ACQUIRED: frozenset(
-        {RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED}
+        {
+            RecordState.AVAILABLE,
+            RecordState.ACKNOWLEDGED,
+            RecordState.ARCHIVING,
+            RecordState.ARCHIVED,
+        }
     ),
     RecordState.ACKNOWLEDGED: frozenset(),
+    RecordState.ARCHIVING: frozenset({RecordState.ARCHIVED}),
     RecordState.ARCHIVED: frozenset(),
 }
 """From each state to which others. Whether a lock is renewed is no move."""

@@ -33,6 +33,14 @@ class ShareSettings:
     """share.auto.offset.reset: earliest, latest, or by_duration:<ISO 8601 duration>."""
     isolation_level: str = "read_uncommitted"
     """share.isolation.level"""
+    dead_letter_topic: str = ""
+    """errors.deadletterqueue.topic.name: where records go that are delivered no more; empty:
+    nowhere.
+    """
+    copies_dead_letters: bool = False
+    """errors.deadletterqueue.copy.record.enable: whether their keys and values go there, too."""
+    may_renew: bool = True
+    """share.renew.acknowledge.enable: whether members may renew their locks."""
 
     @property
     def reads_committed(self) -> bool:

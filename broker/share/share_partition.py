@@ -11,6 +11,11 @@ What must outlive the leader goes to the share coordinator: `take_write` gives w
 since the write before, one write at a time, and `on_written` says that it is there. A record that
 was released is not delivered again before that, so no delivery is forgotten. A write that fails has
 the shell load the partition anew, as it has decided on top of it.
+
+Where the group has a dead-letter topic (KIP-1191), a record that is rejected or was delivered too
+often is not archived at once: it is archiving, and that is durable, before `take_dead_letters`
+gives it, and archived when `on_dead_letters_done` says that it is there. A leader that comes
+meanwhile finds it archiving, and gives it once more.
 """
 
 from __future__ import annotations
@@ -81,10 +86,21 @@ class StateWrite(NamedTuple):
     batches: tuple[StateBatch, ...]
 
 
+class DeadLetters(NamedTuple):
+    """Records next to each other that go to the dead-letter topic. `is_rejected`: a member said
+    that no delivery would do; else they were delivered too often.
+    """
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+    is_rejected: bool
+
+
 @dataclass(slots=True)
 class _Run:
     """`member` and `until_ms`: while it is acquired. `write`: the write with which its state is
-    durable; 0: nothing has to be written.
+    durable; 0: nothing has to be written. `is_rejected`: while it is archiving.
     """
 
     first: int
@@ -94,6 +110,7 @@ class _Run:
     member: str = NOBODY
     until_ms: int = 0
     write: int = 0
+    is_rejected: bool = False
 
     def move(self, state: RecordState) -> None:
         if state not in MOVES[self.state]:
@@ -101,6 +118,7 @@ class _Run:
         self.state = state
         self.member = NOBODY
         self.until_ms = 0
+        self.is_rejected = False
 
     @property
     def count(self) -> int:
@@ -122,6 +140,7 @@ class _Run:
             and self.write == other.write
             and self.until_ms == other.until_ms
             and self.member == other.member
+            and self.is_rejected == other.is_rejected
         )
 
 
@@ -148,12 +167,18 @@ class SharePartition:
         self._in_flight = 0
         self._is_dirty = is_new  # something has changed since the last write was taken
         self._lock_ends_ms: int | None = None  # the earliest one, or one that is over
+        self._has_dead_letters = False  # durable ones
+        self._leaving: list[tuple[int, int]] | None = None  # first and last, on their way
         for batch in sorted(batches, key=_FIRST_OFFSET):
             first = max(batch.first_offset, self._next)
             if first <= batch.last_offset:
                 self._reach(first - 1)
                 count = batch.delivery_count
-                self._runs.append(_Run(first, batch.last_offset, batch.state, count))
+                run = _Run(first, batch.last_offset, batch.state, count)
+                # Why it is archiving is not stored, in Kafka neither.
+                archives = batch.state is RecordState.ARCHIVING
+                run.is_rejected = archives and count < settings.delivery_count_limit
+                self._runs.append(run)
                 self._next = batch.last_offset + 1
         self._settle()
         self._written_start = self._start
@@ -202,7 +227,14 @@ class SharePartition:
             return index
         if run.last >= offset:
             rest = _Run(
-                offset, run.last, run.state, run.delivery_count, run.member, run.until_ms, run.write
+                offset,
+                run.last,
+                run.state,
+                run.delivery_count,
+                run.member,
+                run.until_ms,
+                run.write,
+                run.is_rejected,
             )
             run.last = offset - 1
             self._runs.insert(index + 1, rest)
@@ -224,7 +256,10 @@ class SharePartition:
         the end.
         """
         runs: list[_Run] = []
+        self._has_dead_letters = False
         for run in self._runs:
+            if run.state is RecordState.ARCHIVING and not run.write:
+                self._has_dead_letters = True
             if not runs and run.state.is_final:
                 self._start = run.last + 1
             elif runs and runs[-1].is_like(run):
@@ -297,8 +332,7 @@ class SharePartition:
             if not run.may_be_acquired:
                 continue
             if run.delivery_count >= self.settings.delivery_count_limit:  # which was higher before
-                run.move(RecordState.ARCHIVED)
-                self._changed(run)
+                self._give_up(run)
                 continue
             if run.count > most:
                 self._boundary(run.first + most)  # makes the run shorter
@@ -322,6 +356,12 @@ class SharePartition:
         member has not acquired a record, or not any more.
         """
         spans = [*_spans(batches, may_renew=may_renew)]
+        if not self.settings.may_renew and any(
+            what is Acknowledgement.RENEW for _, _, what in spans
+        ):
+            raise InvalidRecordState(
+                "the group's locks cannot be renewed: share.renew.acknowledge.enable is false"
+            )
         for first, last, _ in spans:
             self._check_acquired(member, first, last)
         changes = False
@@ -355,14 +395,28 @@ class SharePartition:
             case Acknowledgement.RELEASE:
                 self._give_back(run)
                 return
+            case Acknowledgement.REJECT:
+                self._give_up(run, is_rejected=True)
+                return
             case _:
                 run.move(RecordState.ARCHIVED)
         self._changed(run)
 
     def _give_back(self, run: _Run) -> None:
         """After a delivery: the record may be delivered again, if not too often."""
-        over = run.delivery_count >= self.settings.delivery_count_limit
-        run.move(RecordState.ARCHIVED if over else RecordState.AVAILABLE)
+        if run.delivery_count >= self.settings.delivery_count_limit:
+            self._give_up(run)
+            return
+        run.move(RecordState.AVAILABLE)
+        self._changed(run)
+
+    def _give_up(self, run: _Run, *, is_rejected: bool = False) -> None:
+        """The record is delivered no more."""
+        if self.settings.dead_letter_topic:
+            run.move(RecordState.ARCHIVING)
+            run.is_rejected = is_rejected
+        else:
+            run.move(RecordState.ARCHIVED)
         self._changed(run)
 
     def release(self, member: str, *, delivered: bool) -> None:
@@ -378,6 +432,47 @@ class SharePartition:
                 # That is what the share coordinator knows already.
                 run.move(RecordState.AVAILABLE)
                 run.delivery_count -= 1
+        self._settle()
+
+    # ---- dead letters ----------------------------------------------------------------------------
+
+    @property
+    def may_give_dead_letters(self) -> bool:
+        """Whether `take_dead_letters` has something to give."""
+        return self._has_dead_letters and self._leaving is None
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether there are some that are not done, durable or not."""
+        return any(run.state is RecordState.ARCHIVING for run in self._runs)
+
+    def take_dead_letters(self, records_max: int) -> list[DeadLetters]:
+        """Records for the dead-letter topic, in order and no more than that. Then
+        `on_dead_letters_done`; till then there are no others.
+        """
+        assert self.may_give_dead_letters
+        found: list[DeadLetters] = []
+        left = records_max
+        for run in self._runs:
+            if left <= 0:
+                break
+            if run.state is RecordState.ARCHIVING and not run.write:
+                last = min(run.last, run.first + left - 1)
+                found.append(DeadLetters(run.first, last, run.delivery_count, run.is_rejected))
+                left -= last - run.first + 1
+        self._leaving = [(each.first_offset, each.last_offset) for each in found]
+        return found
+
+    def on_dead_letters_done(self) -> None:
+        """Those that were taken are in the dead-letter topic, or can never be there."""
+        assert self._leaving is not None
+        for first, last in self._leaving:
+            if last < self._start:
+                continue
+            for run in self._between(max(first, self._start), last):
+                run.move(RecordState.ARCHIVED)
+                self._changed(run)
+        self._leaving = None
         self._settle()
 
     # ---- time ------------------------------------------------------------------------------------
@@ -427,6 +522,11 @@ class SharePartition:
         if offset >= self._next:
             return
         del self._runs[self._boundary(offset) :]
+        if self._leaving is not None:
+            cut = int(offset) - 1
+            self._leaving = [
+                (first, min(last, cut)) for first, last in self._leaving if first <= cut
+            ]
         self._next = max(int(offset), self._start)
         if offset < self._start:
             self._start = self._next = int(offset)

@@ -110,9 +110,10 @@ class Streamer:
         self.epoch, self.owned = 0, NO_TASKS
         return answer
 
-    def commit(self, offset: int) -> Any:
+    def commit(self, offset: int, partition: int = TP.partition) -> Any:
+        tp = TP._replace(partition=partition)
         request = OffsetCommit(
-            G, Caller(self.member_id, None, self.epoch), {TP: CommittedOffset(offset)}
+            G, Caller(self.member_id, None, self.epoch), {tp: CommittedOffset(offset)}
         )
         return self.shard.answer(lambda c, r: c.commit_offsets(self.shard.wall_ms, r, request))
 

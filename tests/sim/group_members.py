@@ -19,7 +19,6 @@ from pylog.client.fetching.group_managers import GroupSettings
 from pylog.client.fetching.subscription import Subscription
 from pylog.client.fetching.user_events import Subscribe
 from pylog.client.membership.assignors import OWN_ASSIGNORS
-from pylog.client.membership.classic_membership import ClassicMembership
 from pylog.client.membership.consumer_membership import ConsumerMemberState
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
 from pylog.client.membership.member_state import MemberState
@@ -378,17 +377,11 @@ class GroupMember(ConsumerApp):
     def settle(self) -> None:
         """From now on the user is good: it polls in time, reads what all do, and works on all that
         was fetched at once, so that it gets to the end.
-
-        A static leader that was away while a topic grew is told to go on as before, and does not
-        learn that there is more to share out (KIP-814, as in Kafka): its user asks for that.
         """
         self._stalled_until_ms = 0
         self._is_good = True
         if self._closes_by_ms < 0:
             self.subscribe()
-        membership = self.group.membership
-        if isinstance(membership, ClassicMembership) and self.settings.instance_id is not None:
-            membership.join_again("the user asks for it")
 
     # ---- places
 

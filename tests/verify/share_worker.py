@@ -25,7 +25,9 @@ ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the consumers are. Of a hundred records so many fail, and are released."""
+    """What the consumers are. Of a hundred records so many fail, and are released or renewed, and
+    so many are rejected; one in `poison_every` is released whenever it comes; 0: none.
+    """
 
     topic: str
     group: str
@@ -33,6 +35,8 @@ class Settings:
     consumers: int = 3
     max_poll_records: int = 100
     failing_percent: int = 2
+    rejecting_percent: int = 0
+    poison_every: int = 0
 
 
 class Worker:
@@ -63,21 +67,36 @@ class Worker:
         if not records:
             return
         say("got", places(records), begin_ms)
-        by_kind: dict[AcknowledgeType, list[Record]] = {ACCEPT: [], RELEASE: [], RENEW: []}
+        by_kind: dict[AcknowledgeType, list[Record]] = {kind: [] for kind in AcknowledgeType}
         for record in records:
-            fails = self._rng.random() * 100 < self._settings.failing_percent
-            kind = self._rng.choice((RELEASE, RENEW)) if fails else ACCEPT
+            kind = self._kind(record)
             consumer.acknowledge(record, kind)
             by_kind[kind].append(record)
         begin_ms = SYSTEM_CLOCK.monotonic_ms()
         say("accepting", places(by_kind[ACCEPT]), begin_ms)
+        say("rejecting", places(by_kind[REJECT]), begin_ms)
         results = consumer.commit(timeout=20.0)
-        accepted = by_kind[ACCEPT]
-        taken = [r for r in accepted if results[TopicPartition(r.topic, r.partition)] is None]
-        say("accepted", [begin_ms, places(taken)])
+
+        def taken(kind: AcknowledgeType) -> list[Record]:
+            named = ((TopicPartition(r.topic, r.partition), r) for r in by_kind[kind])
+            return [record for tp, record in named if results[tp] is None]
+
+        say("accepted", [begin_ms, places(taken(ACCEPT))])
+        say("rejected", places(taken(REJECT)))
         for tp, error in results.items():
             if error is not None:
                 say("refused", [type(error).__name__, tp.partition])
+
+    def _kind(self, record: Record) -> AcknowledgeType:
+        settings = self._settings
+        if settings.poison_every and record.offset % settings.poison_every == 0:
+            return RELEASE
+        draw = self._rng.random() * 100
+        if draw < settings.failing_percent:
+            return self._rng.choice((RELEASE, RENEW))
+        if draw < settings.failing_percent + settings.rejecting_percent:
+            return REJECT
+        return ACCEPT
 
 
 def places(records: Sequence[Record]) -> list[tuple[int, int, int | None]]:

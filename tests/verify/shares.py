@@ -2,12 +2,13 @@
 
 `python -m tests.verify.shares [--records N] [--consumers N] [--seed S]`. Three brokers, a producer,
 and processes with some share consumers each. At the end, of each record that was acknowledged to
-the producer: somebody's accept of it was acknowledged, or it was delivered as often as the group's
-limit says, or whoever accepted it was killed or cut off before it heard. None was delivered again
-once the lock of its acknowledged accept had ended (what lay in a consumer's buffer till then does
-not count), nor accepted again by somebody to whom it was delivered later; none was delivered beyond
-the limit; and nothing is left of the group's lag. A consumer that was too slow may accept what
-another one has accepted since: brokers pass that over, as Kafka's do.
+the producer: somebody's accept of it was acknowledged, or whoever accepted it was killed or cut off
+before it heard, or it lies in the group's dead-letter topic: rejected, or delivered as often as the
+limit says. Each record whose rejection was acknowledged lies there, and none that was neither. None
+was delivered again once the lock of its acknowledged accept had ended (what lay in a consumer's
+buffer till then does not count), nor accepted again by somebody to whom it was delivered later;
+none was delivered beyond the limit; and nothing is left of the group's lag. A consumer that was too
+slow may accept what another one has accepted since: brokers pass that over, as Kafka's do.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from pylog import AdminClient, LocalCluster, NewTopic, Producer, errors
+from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, Record, errors
 from pylog.clock import SYSTEM_CLOCK
+from pylog.model import TopicPartition
 from tests.verify import share_worker
 from tests.verify.share_worker import Settings
 
 TOPIC: Final = "jobs"
+DEAD: Final = "dlq.jobs"
+DEAD_PARTITIONS: Final = 2
 GROUP: Final = "workers"
 PARTITIONS: Final = 6
 CONSUMERS_PER_PROCESS: Final = 3
@@ -37,8 +41,12 @@ LIMIT: Final = 10
 """The most that there may be: a delivery counts though a consumer was stopped or killed before its
 program had the records.
 """
+UNSEEN_MAX: Final = 5
+"""Deliveries in a row, before the last one, that no program has seen."""
 PAUSE_S: Final = (0.5, 8.0)
 """How long a process is stopped: shorter and longer than a lock, and than a session."""
+REJECTING_PERCENT: Final = 2
+POISON_EVERY: Final = 400
 PATIENCE_MS: Final = 120_000
 RATE: Final = 1_000
 """Records a second of the producer."""
@@ -80,6 +88,11 @@ class Verdict:
     too_late: int = 0
     history: defaultdict[Place, list[str]] = field(default_factory=lambda: defaultdict(list))
     """What happened to each record, for the words of a fault."""
+    rejecting: set[Place] = field(default_factory=set)
+    rejected: set[Place] = field(default_factory=set)
+    """Those of which the rejection was acknowledged."""
+    dead: Counter[Place] = field(default_factory=Counter)
+    """Records in the dead-letter topic; some more than once."""
     refused: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
@@ -99,6 +112,12 @@ class Verdict:
                     begin_ms, records = told
                     for partition, offset, count in records:
                         self._accepted((partition, offset), _Accept(count, begin_ms, at_ms))
+                case "rejecting":
+                    for partition, offset, _ in told:
+                        self.rejecting.add((partition, offset))
+                        self.history[partition, offset].append(f"{at_ms} rejecting")
+                case "rejected":
+                    self.rejected |= {(partition, offset) for partition, offset, _ in told}
                 case "refused":
                     self.refused[told[0]] += 1
                 case _:
@@ -127,11 +146,26 @@ class Verdict:
     def judge(self, produced: set[Place]) -> list[str]:
         """Everything that is wrong with these records."""
         faults = list(self.faults)
-        for place in sorted(produced - self.accepted_ms.keys()):
-            if self.count_max.get(place, 0) < LIMIT and place not in self.accepting:
+        for place in sorted(produced - self.accepted_ms.keys() - self.dead.keys()):
+            if place not in self.accepting:
                 faults.append(f"{place} was never accepted, delivered {self.delivered[place]}x")
+        faults += (
+            f"{place} was rejected and is no dead letter: {'; '.join(self.history[place])}"
+            for place in sorted(self.rejected - self.dead.keys())
+        )
+        faults += (
+            f"{place} is a dead letter, delivered {self.delivered[place]}x: {self.history[place]}"
+            for place in sorted(self.dead.keys() - self.rejecting)
+            if not self._may_be_spent(place)
+        )
         faults += (f"{place} was never produced" for place in self.delivered.keys() - produced)
         return faults
+
+    def _may_be_spent(self, place: Place) -> bool:
+        """Whether it may have been delivered as often as may be. Deliveries count that went to a
+        consumer that was stopped or killed before its program had the record.
+        """
+        return self.count_max.get(place, 0) >= LIMIT - UNSEEN_MAX
 
 
 class Process:
@@ -229,7 +263,14 @@ class Trial:
             consumers -= CONSUMERS_PER_PROCESS
 
     def _start(self, consumers: int) -> None:
-        settings = Settings(TOPIC, GROUP, self._rng.randrange(1 << 30), consumers)
+        settings = Settings(
+            TOPIC,
+            GROUP,
+            self._rng.randrange(1 << 30),
+            consumers,
+            rejecting_percent=REJECTING_PERCENT,
+            poison_every=POISON_EVERY,
+        )
         bootstrap = self._cluster.bootstrap_servers
         self._processes.append(Process(bootstrap, settings, self._verdict))
 
@@ -267,6 +308,31 @@ def lag(admin: AdminClient) -> int | None:
     return sum(known) if len(known) == PARTITIONS else None
 
 
+def read_dead_letters(bootstrap: str) -> tuple[Counter[Place], list[str]]:
+    """What lies in the dead-letter topic, and what is wrong with it."""
+    found: Counter[Place] = Counter()
+    faults = []
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        partitions = [TopicPartition(DEAD, number) for number in range(DEAD_PARTITIONS)]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(*partitions)
+        records: list[Record] = []
+        while len(records) < sum(ends.values()):  # no transactions, no compaction
+            records += consumer.poll(1.0)
+    for record in records:
+        told = {name: (value or b"").decode() for name, value in record.headers}
+        place = int(told["__dlq.errors.partition"]), int(told["__dlq.errors.offset"])
+        found[place] += 1
+        count = int(told["__dlq.errors.delivery.count"])
+        if (told["__dlq.errors.topic"], told["__dlq.errors.group"]) != (TOPIC, GROUP):
+            faults.append(f"a dead letter of something else: {told}")
+        if not 1 <= count <= LIMIT:
+            faults.append(f"{place} is a dead letter after {count} deliveries")
+        if record.value != b"%d" % (place[1] * PARTITIONS + place[0]):
+            faults.append(f"dead letter {place} has the value {record.value!r}")
+    return found, faults
+
+
 def run(records: int, consumers: int, seed: int) -> list[str]:
     """Everything that is wrong."""
     rng = random.Random(seed)
@@ -274,11 +340,16 @@ def run(records: int, consumers: int, seed: int) -> list[str]:
     with LocalCluster(3, config=_CONFIG) as cluster:
         bootstrap = cluster.bootstrap_servers
         with AdminClient(bootstrap_servers=bootstrap) as admin:
-            admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])
+            enabled = {"errors.deadletterqueue.group.enable": "true"}
+            admin.create_topics(
+                [NewTopic(TOPIC, PARTITIONS, 3), NewTopic(DEAD, DEAD_PARTITIONS, 3, config=enabled)]
+            )
             wanted: dict[str, Any] = {
                 "share.auto.offset.reset": "earliest",
                 "share.record.lock.duration.ms": str(LOCK_MS),
                 "share.delivery.count.limit": str(LIMIT),
+                "errors.deadletterqueue.topic.name": DEAD,
+                "errors.deadletterqueue.copy.record.enable": "true",
             }
             admin.incremental_alter_configs({("group", GROUP): wanted})
             begin_ms = SYSTEM_CLOCK.monotonic_ms()
@@ -293,6 +364,8 @@ def run(records: int, consumers: int, seed: int) -> list[str]:
                 took_s = (SYSTEM_CLOCK.monotonic_ms() - begin_ms) / 1000
             finally:
                 trial.end()
+        verdict.dead, strange = read_dead_letters(bootstrap)
+        faults += strange
         for log in sorted((cluster.data_dir / "logs").iterdir()):
             text = log.read_text()
             faults += [f"{log.name}: {word}" for word in ("Traceback", "a defect") if word in text]
@@ -301,7 +374,9 @@ def run(records: int, consumers: int, seed: int) -> list[str]:
     print(
         f"seed {seed}: {len(produced)} records over {consumers} consumers in {took_s:.0f} s, "
         f"{dict(trial.did)}\n  {len(verdict.accepted_ms)} accepts acknowledged, {again} deliveries "
-        f"beyond the first, {verdict.too_late} accepts too late, {dict(verdict.refused)} refused"
+        f"beyond the first, {verdict.too_late} accepts too late, {dict(verdict.refused)} refused\n"
+        f"  {len(verdict.dead)} dead letters, {verdict.dead.total() - len(verdict.dead)} of them "
+        f"twice, {len(verdict.rejected)} rejections acknowledged"
     )
     if faults:
         faults.append("; ".join(trial.diary))

@@ -366,6 +366,8 @@ class GroupCoordinator:
                     f"group {request.group_id!r} does not exist, so it has no generation "
                     f"{request.caller.epoch}"
                 )
+        elif isinstance(group, StreamsGroup):
+            group.check_commit_of(request.caller, request.offsets)
         else:
             group.check_commit(request.caller)
         decision = self.offsets.commit(wall_ms, request_id, request)
@@ -391,6 +393,8 @@ class GroupCoordinator:
         NonEmptyGroup where members of the group speak of no topics, so that nobody knows what they
         read.
         """
+        if request.group_id not in self.groups and self.offsets.is_pending(request.group_id):
+            return self.offsets.delete(request_id, request, None)
         group = self._group(request.group_id)
         group.check_fetch(Caller())
         if isinstance(group, ClassicGroup) and group.members and group.topics is None:
@@ -457,7 +461,9 @@ class GroupCoordinator:
             try:
                 group = self._group(group_id)
             except GroupIdNotFound as error:
-                outcomes[group_id] = error
+                pending = self.offsets.forget_all(group_id)
+                decision.records += pending
+                outcomes[group_id] = None if pending else error
                 continue
             if not group.is_empty:
                 outcomes[group_id] = NonEmptyGroup(

@@ -3,7 +3,8 @@
 A position is kept by group and partition, as a record of its own: the newest one counts, and
 compaction keeps it. A commit without a group that exists makes a group without members (KIP-211
 calls it simple). A position goes when its group is deleted, when somebody deletes it, with its
-topic, and when nobody has needed it for `offsets.retention.minutes`.
+topic, and when nobody has needed it for `offsets.retention.minutes`. One that a transaction has
+written goes with it, though the transaction is open yet: its commit does not bring it back.
 """
 
 from __future__ import annotations
@@ -86,19 +87,33 @@ class GroupOffsets:
             return
         for pending in self._unstable.get(key.group, {}).get(tp, ()):
             self._pending[pending][key] = None
+        if value is None:
+            self._forget_pending(key, tp)
         self._apply(key, value)
+
+    def _forget_pending(self, key: OffsetCommitKey, tp: TopicPartition) -> None:
+        """What open transactions have written there is deleted."""
+        for producer_id in self._unstable.get(key.group, {}).get(tp, set()).copy():
+            written = self._pending[producer_id]
+            del written[key]
+            if not written:
+                del self._pending[producer_id]
+            self._settle(key.group, tp, producer_id)
+
+    def _settle(self, group_id: str, tp: TopicPartition, producer_id: int) -> None:
+        """Nothing of the producer is pending there any more."""
+        unstable = self._unstable[group_id]
+        unstable[tp].discard(producer_id)
+        if not unstable[tp]:
+            del unstable[tp]
+            if not unstable:
+                del self._unstable[group_id]
 
     def replay_end(self, end: TransactionEnd) -> set[str]:
         """Takes in the end of a producer's transaction; the groups that have new positions."""
         changed: set[str] = set()
         for key, value in self._pending.pop(end.producer_id, {}).items():
-            tp = TopicPartition(key.topic, key.partition)
-            unstable = self._unstable[key.group]
-            unstable[tp].discard(end.producer_id)
-            if not unstable[tp]:
-                del unstable[tp]
-                if not unstable:
-                    del self._unstable[key.group]
+            self._settle(key.group, TopicPartition(key.topic, key.partition), end.producer_id)
             if end.commits and value is not None:
                 self._apply(key, value)
                 changed.add(key.group)
@@ -163,14 +178,16 @@ class GroupOffsets:
             found[tp] = _unstable(tp) if tp in unstable else _shown(positions.get(tp))
         return Decision(effects=[Reply(request_id, OffsetsFetched(found))])
 
-    def delete(self, request_id: RequestId, request: OffsetDelete, group: Group) -> Decision:
-        """`OffsetsDeleted`; a partition of a topic that members read has GroupSubscribedToTopic."""
+    def delete(self, request_id: RequestId, request: OffsetDelete, group: Group | None) -> Decision:
+        """`OffsetsDeleted`; a partition of a topic that members read has GroupSubscribedToTopic.
+        `group`: None where only open transactions have written positions of it.
+        """
         decision = Decision()
-        positions = self.of(request.group_id)
+        positions = self._all_of(request.group_id)
         outcomes: dict[TopicPartition, PylogError | None] = {}
         for tp in request.partitions:
             outcomes[tp] = None
-            if group.subscribes_to(tp.topic):
+            if group is not None and group.subscribes_to(tp.topic):
                 outcomes[tp] = GroupSubscribedToTopic(
                     f"group {request.group_id!r} reads {tp.topic}: stop its members first"
                 )
@@ -183,14 +200,18 @@ class GroupOffsets:
 
     def forget_all(self, group_id: str) -> list[Record]:
         """Tombstones for all positions of a group."""
-        return [Record(_key(group_id, tp), None) for tp in self.of(group_id)]
+        return [Record(_key(group_id, tp), None) for tp in self._all_of(group_id)]
+
+    def _all_of(self, group_id: str) -> dict[TopicPartition, None]:
+        """Partitions of which the group has a position, or an open transaction has written one."""
+        return dict.fromkeys([*self.of(group_id), *self._unstable.get(group_id, ())])
 
     def forget_topics(self, topics: Collection[str]) -> list[Record]:
         """Tombstones for all positions in topics that are gone."""
         return [
             Record(_key(group_id, tp), None)
-            for group_id, positions in self._by_group.items()
-            for tp in positions
+            for group_id in dict.fromkeys([*self._by_group, *self._unstable])
+            for tp in self._all_of(group_id)
             if tp.topic in topics
         ]
 
@@ -200,8 +221,9 @@ class GroupOffsets:
 
     def _expired(self, wall_ms: int, group: Group) -> Iterable[Record]:
         retention_ms = self._config.offsets_retention_ms
+        unstable = self._unstable.get(group.group_id, {})
         for tp, position in self.of(group.group_id).items():
-            if group.subscribes_to(tp.topic):
+            if tp in unstable or group.subscribes_to(tp.topic):
                 continue
             expires_ms = group.expires_at(position, retention_ms)
             if expires_ms is not None and expires_ms <= wall_ms:

@@ -48,6 +48,7 @@ _STATES: Final = {
     0: RecordState.AVAILABLE,
     1: RecordState.AVAILABLE,
     2: RecordState.ACKNOWLEDGED,
+    3: RecordState.ARCHIVING,
 }
 """Of the numbers in records; any other one, of a later release too, is no more delivered."""
 

@@ -3,7 +3,8 @@
 A group's partition is loaded when the first member fetches it, and lives while this broker leads it
 in that epoch and members have sessions here. Its state is written to the share coordinator one
 write at a time; what comes meanwhile is in the next one. Whatever fails ends it, and the next fetch
-loads it anew from what the share coordinator has.
+loads it anew from what the share coordinator has. Records on their way to the group's dead-letter
+topic keep it here, too.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
 from pylog_broker.kafka.share_state import ShareStates
 from pylog_broker.metadata.image import MetadataDelta, MetadataImage
 from pylog_broker.node.engine import Engine
+from pylog_broker.node.share.dead_letters import DeadLetterSink
 from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery
 from pylog_broker.share.persisted import UNINITIALIZED_START, ReadState, WriteState
 from pylog_broker.share.sessions import SharePartitionKey
@@ -29,6 +31,8 @@ from pylog_broker.share.share_partition import AcknowledgementBatch, SharePartit
 
 LATEST: Final = -1
 EARLIEST: Final = -2
+DEAD_LETTERS_MAX: Final = 500
+"""Records of a partition that are on their way to the dead-letter topic at a time."""
 
 _log = logging.getLogger("pylog.share")
 
@@ -68,6 +72,8 @@ class LedSharePartition:
         """By the write that they wait for."""
         self.task: asyncio.Task[None] | None = None
         """It is loaded, or written."""
+        self.leaving: asyncio.Task[None] | None = None
+        """Records go to the dead-letter topic."""
         self.is_unused = False
         self.record_bytes = 0.0
         """Of a record of the log, about; 0: not known."""
@@ -106,8 +112,10 @@ class LedSharePartitions:
         broker_id: BrokerId,
         settings_of: ShareSettingsOf,
         has_sessions: Callable[[str], bool],
+        dead_letters: DeadLetterSink,
     ) -> None:
         self.settings_of = settings_of
+        self._dead_letters = dead_letters
         self._engine = engine
         self._clock = clock
         self._states = states
@@ -143,11 +151,15 @@ class LedSharePartitions:
                 raise errors.NotLeaderOrFollower("the broker stops")
             found = self._led[key] = LedSharePartition(key, name, epoch)
             found.timer = DeadlineTimer(lambda led=found: self._on_timer(led))  # type: ignore[misc]
-            self._spawn(found, self._load(found))
+            found.task = self._spawn(found, self._load(found))
         found.is_unused = False
-        if found.state is not None:
-            found.state.settings = self.settings_of(key.group_id)
+        self._refresh(found)
         return found
+
+    def _refresh(self, led: LedSharePartition) -> None:
+        """The group's settings may have changed."""
+        if led.state is not None:
+            led.state.settings = self.settings_of(led.key.group_id)
 
     def leadership(self, key: SharePartitionKey) -> tuple[TopicPartition, LeaderEpoch]:
         """The partition's name and its epoch. Raises as `get` does."""
@@ -162,14 +174,15 @@ class LedSharePartitions:
             raise errors.NotLeaderOrFollower(f"{name} is led by broker {record.leader}")
         return name, record.leader_epoch
 
-    def _spawn(self, led: LedSharePartition, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, led: LedSharePartition, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         def on_done(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
                 _log.error("a defect ended %s of a share group", led.name, exc_info=error)
                 self.end(led, errors.UnknownServerError())
 
-        led.task = self._loop.create_task(work)
-        led.task.add_done_callback(on_done)
+        task = self._loop.create_task(work)
+        task.add_done_callback(on_done)
+        return task
 
     def current_leader(self, key: SharePartitionKey) -> tuple[BrokerId, LeaderEpoch]:
         """Who leads the partition, as far as this broker knows."""
@@ -255,7 +268,8 @@ class LedSharePartitions:
             return
         led.timer.set(self._loop, self._clock.monotonic_ms(), state.next_deadline_ms)
         if state.must_write and led.task is None:
-            self._spawn(led, self._write(led, state))
+            led.task = self._spawn(led, self._write(led, state))
+        self._bring_dead_letters(led, state)
 
     async def _write(self, led: LedSharePartition, state: SharePartition) -> None:
         while state.must_write:
@@ -278,9 +292,27 @@ class LedSharePartitions:
             if led.ended is not None:
                 return
             state.on_written(write.number)
+            self._bring_dead_letters(led, state)
             led.written(write.number)
             led.changed()
         led.task = None
+        self._end_unused(led)
+
+    def _bring_dead_letters(self, led: LedSharePartition, state: SharePartition) -> None:
+        if state.may_give_dead_letters and led.leaving is None:
+            led.leaving = self._spawn(led, self._bring(led, state))
+
+    async def _bring(self, led: LedSharePartition, state: SharePartition) -> None:
+        """Dead letters to their topic, as long as there are some that are durable."""
+        while state.may_give_dead_letters:
+            letters = state.take_dead_letters(DEAD_LETTERS_MAX)
+            await self._dead_letters.write(led.key, led.name, led.leader_epoch, letters)
+            if led.ended is not None:
+                return
+            state.on_dead_letters_done()
+            self.settle(led)
+            led.changed()
+        led.leaving = None
         self._end_unused(led)
 
     def acknowledge(
@@ -314,12 +346,14 @@ class LedSharePartitions:
 
     def release(self, led: LedSharePartition, member_id: str, *, delivered: bool) -> None:
         """The member gives back all that it has."""
+        self._refresh(led)
         if led.state is not None and led.ended is None:
             led.state.release(member_id, delivered=delivered)
             self.settle(led)
             led.changed()
 
     def _on_timer(self, led: LedSharePartition) -> None:
+        self._refresh(led)
         if led.state is not None and led.ended is None:
             self._expire(led, led.state, self._clock.monotonic_ms())
             self.settle(led)
@@ -341,9 +375,9 @@ class LedSharePartitions:
         if self._led.get(led.key) is led:
             del self._led[led.key]
         led.timer.cancel()
-        task = led.task
-        if task is not None and task is not asyncio.current_task():
-            task.cancel()
+        for task in (led.task, led.leaving):
+            if task is not None and task is not asyncio.current_task():
+                task.cancel()
         for futures in led.acknowledged.values():
             for future in futures:
                 if not future.done():
@@ -353,13 +387,17 @@ class LedSharePartitions:
         led.wake()
 
     def unused(self, group_id: str) -> None:
-        """No member of the group has a session here any more: what is written goes."""
+        """No member of the group has a session here any more: what is written goes, and dead
+        letters when they are where they belong.
+        """
         for led in [each for key, each in self._led.items() if key.group_id == group_id]:
             led.is_unused = True
             self._end_unused(led)
 
     def _end_unused(self, led: LedSharePartition) -> None:
-        if led.is_unused and led.task is None and not self._has_sessions(led.key.group_id):
+        if not led.is_unused or led.task is not None or led.leaving is not None:
+            return
+        if not self._has_sessions(led.key.group_id):
             self.end(led, errors.NotLeaderOrFollower("no member of the group is here any more"))
 
     def on_metadata(self, delta: MetadataDelta) -> None:

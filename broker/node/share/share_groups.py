@@ -5,9 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
+from functools import partial
+from typing import Final
 
 from pylog.clock import Clock
 from pylog.model import BrokerId
+from pylog_broker.api.context import RequestContext
 from pylog_broker.api.coordinators import GroupCoordinators
 from pylog_broker.api.share_groups.api import ShareApi
 from pylog_broker.api.share_groups.fetching import ShareFetchingHandler
@@ -19,6 +22,7 @@ from pylog_broker.coordinator.share_state.coordinator import ShareCoordinator, S
 from pylog_broker.group_settings import SettingsByGroup
 from pylog_broker.kafka.broker_apis import AnyBoundBrokerApi
 from pylog_broker.kafka.calls import BrokerCalls
+from pylog_broker.kafka.produce_calls import BatchesHere, produce_there
 from pylog_broker.kafka.share_state import list_offsets_api, share_state_apis
 from pylog_broker.metadata.image import MetadataDelta, MetadataImage
 from pylog_broker.metadata.messages import Failure, InternalTopicEnsured
@@ -26,13 +30,20 @@ from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.node.coordinators import CoordinatorShell
 from pylog_broker.node.engine import Engine
 from pylog_broker.node.share.coordinators import ShareShards
+from pylog_broker.node.share.dead_letters import Ask as AskForTopics
+from pylog_broker.node.share.dead_letters import DeadLetterTopics, DeadLetterWriter
 from pylog_broker.node.share.fetches import ShareFetches
 from pylog_broker.node.share.group_states import GroupStates
 from pylog_broker.node.share.led_partitions import LedSharePartitions
 from pylog_broker.node.share.persister import Persister
 from pylog_broker.replication.leaderships import LeadershipListener
+from pylog_broker.replication.messages import PartitionAck, PartitionBatch
 from pylog_broker.share.sessions import ShareSessions
 from pylog_broker.share.settings import ShareSettings
+
+ANSWER_SECONDS: Final = 5.0
+"""So much longer than a batch may wait for its replicas another broker may take to answer."""
+_HERE: Final = RequestContext("share groups", "", "this broker", "share groups")
 
 Ensure = Callable[[str], Awaitable[InternalTopicEnsured | Failure]]
 
@@ -51,8 +62,12 @@ class BrokerShareGroups:
         image: Callable[[], MetadataImage],
         ensure: Ensure,
         broker_id: BrokerId,
+        create_topics: AskForTopics,
+        unpacking: Executor,
     ) -> None:
-        """`ensure` has internal topics made."""
+        """`ensure` has internal topics made, `create_topics` those that are none. `unpacking`
+        unpacks batches, one at a time.
+        """
         self._config = config
         self._settings = settings
         self._image = image
@@ -69,6 +84,19 @@ class BrokerShareGroups:
             prune_interval_ms=config.share_coordinator_state_topic_prune_interval_ms,
         )
         persister = Persister(self._shards, calls, image, ensure, broker_id)
+        self._calls = calls
+        self._broker_id = broker_id
+        self._topics = DeadLetterTopics(image, config, broker_id, self._settings_of, create_topics)
+        self.dead_letters = DeadLetterWriter(
+            self._topics,
+            engine,
+            clock,
+            unpacking,
+            self._produce,
+            unpacked_bytes_max=config.message_decompressed_max_bytes,
+        )
+        self.batches_here: BatchesHere | None = None
+        """Set before the first metadata."""
         self.sessions = ShareSessions(config.group_share_max_share_sessions)
         self.led = LedSharePartitions(
             engine,
@@ -78,6 +106,7 @@ class BrokerShareGroups:
             broker_id,
             self._settings_of,
             lambda group_id: self.sessions.of_group(group_id) > 0,
+            self.dead_letters,
         )
         self._fetches = ShareFetches(engine, clock, self.led, self.sessions)
         self.states = GroupStates(persister, self.led, calls, image, broker_id)
@@ -91,6 +120,9 @@ class BrokerShareGroups:
             settings.share_partition_max_record_locks,
             settings.share_auto_offset_reset,
             settings.share_isolation_level,
+            settings.errors_deadletterqueue_topic_name,
+            settings.errors_deadletterqueue_copy_record_enable,
+            settings.share_renew_acknowledge_enable,
         )
 
     @property
@@ -123,6 +155,17 @@ class BrokerShareGroups:
             ShareOffsetsHandler(groups, self.states, self._image, commit_timeout_ms=timeout_ms),
         )
 
+    async def _produce(
+        self, leader: BrokerId, batch: PartitionBatch, timeout_ms: int
+    ) -> PartitionAck:
+        if leader == self._broker_id:
+            assert self.batches_here is not None
+            (ack,) = await self.batches_here.produce(_HERE, [batch], timeout_ms)
+            return ack
+        seconds = timeout_ms / 1000 + ANSWER_SECONDS
+        ask = partial(self._calls.call, leader, timeout_seconds=seconds)
+        return await produce_there(ask, batch, timeout_ms)
+
     def on_connection_closed(self, connection: str) -> None:
         """A client's connection has ended."""
         self._fetches.on_connection_closed(connection)
@@ -137,4 +180,5 @@ class BrokerShareGroups:
         if self._members is not None:
             self._members.stop()
         self.led.stop()
+        self._topics.stop()
         self._shards.stop()

@@ -41,8 +41,10 @@ from pylog.consumer_protocol import (
     Assignment,
     Subscription,
     decode_assignment,
+    decode_shared_out,
     decode_subscription,
     encode_assignment,
+    encode_shared_out,
     encode_subscription,
 )
 from pylog.model import TopicPartition
@@ -91,6 +93,8 @@ class ClassicMembership:
         self._topics: tuple[str, ...] = ()
         self._partition_counts: Mapping[str, int] = {}
         self._shared_out: dict[str, int] | None = None  # by this leader: its topics' counts then
+        self._came_back = False  # as a static leader: it shares nothing out, and did before
+        self._unseen: set[str] = set()  # topics that it has not heard of since
         self._last_assignment: _Partitions = ()
         self._effects: list[Effect] = []
         self._awaited: Answer[None] | Answer[Plan] | None = None
@@ -176,8 +180,15 @@ class ClassicMembership:
     def on_metadata(self, partition_counts: Mapping[str, int]) -> None:
         """How many partitions topics have; a leader whose topics have changed shares out anew."""
         self._partition_counts = partition_counts
+        self._look_at_the_topics()
+
+    def _look_at_the_topics(self) -> None:
         shared_out = self._shared_out
-        if shared_out is not None and shared_out != self._counts_of(shared_out):
+        if shared_out is None or (self._came_back and self.state is not _STABLE):
+            return
+        counts = self._counts_of(shared_out)
+        self._unseen = {topic for topic in self._unseen if not counts[topic]}
+        if any(counts[topic] != shared_out[topic] for topic in counts.keys() - self._unseen):
             self._rejoin_reason = "the group's topics have changed"
 
     def on_commit_fault(self, now_ms: int, generation: int, code: int) -> None:
@@ -322,7 +333,7 @@ class ClassicMembership:
         identity, settings = self._identity, self._settings
         reason, self._rejoin_reason = self._rejoin_reason or "", None
         self._heartbeat = None  # what it says is of the generation that ends
-        self._shared_out = None
+        self._shared_out, self._came_back, self._unseen = None, False, set()
         self._in_flight = JoinGroup(
             coordinator,
             identity.group_id,
@@ -383,6 +394,7 @@ class ClassicMembership:
         counts = {topic: self._partition_counts.get(topic, 0) for topic in topics}
         self._shared_out = counts
         if answer.skip_assignment:  # a static leader came back, and its group stays as it is
+            self._came_back = True
             self._ask_for_assignment(coordinator, answer.protocol, ())
             return
 
@@ -392,8 +404,10 @@ class ClassicMembership:
             if plan.failed:  # the user's poll has raised it
                 self._ask_anew(now_ms)
                 return
+            is_static = self._identity.instance_id is not None
+            own = {answer.member_id: encode_shared_out(counts)} if is_static else {}
             assignments = tuple(
-                (member_id, encode_assignment(Assignment(tuple(share))))
+                (member_id, encode_assignment(Assignment(tuple(share), own.get(member_id))))
                 for member_id, share in plan.result().items()
             )
             self._ask_for_assignment(coordinator, answer.protocol, assignments)
@@ -431,7 +445,7 @@ class ClassicMembership:
             self._on_refused(now_ms, answer.code, answer.message)
             return
         try:
-            partitions = decode_assignment(answer.assignment).partitions
+            partitions, user_data = decode_assignment(answer.assignment)
         except errors.InconsistentGroupProtocol as error:
             self._error = error
             self._become(_UNJOINED)
@@ -441,7 +455,23 @@ class ClassicMembership:
         # The topics may have become others meanwhile; the member is about to join again then.
         assigned = tuple(sorted({tp for tp in partitions if tp.topic in self._topics}))
         self._last_assignment = assigned
+        if self._came_back:
+            self._compare_with_before(user_data)
         self._take(now_ms, assigned)
+
+    def _compare_with_before(self, user_data: bytes | None) -> None:
+        """A static leader that was away while a topic grew shares out anew. In Kafka the new
+        partitions are nobody's until the next rebalance: a leader that comes back does not know
+        what it has shared out before (KIP-814).
+        """
+        assert self._shared_out is not None
+        before = decode_shared_out(user_data)
+        if before is None:
+            self._shared_out = self._counts_of(self._shared_out)
+            return
+        self._shared_out = {topic: before.get(topic, 0) for topic in self._shared_out}
+        self._unseen = set(self._shared_out)
+        self._look_at_the_topics()
 
     def _take(self, now_ms: int, assigned: _Partitions) -> None:
         """Go from what the member has to what it is given."""

@@ -31,7 +31,13 @@ def test_the_names_are_kafkas() -> None:
         "streams.num.standby.replicas",
         "streams.session.timeout.ms",
     }
-    later = {"share.delivery.count.limit", "share.partition.max.record.locks"}
+    later = {
+        "errors.deadletterqueue.copy.record.enable",
+        "errors.deadletterqueue.topic.name",
+        "share.delivery.count.limit",
+        "share.partition.max.record.locks",
+        "share.renew.acknowledge.enable",
+    }
     assert {key.name for key in GROUP_CONFIG} == of_42 | later
 
 
@@ -78,6 +84,10 @@ def test_own_values_stand_over_the_brokers() -> None:
         ("share.auto.offset.reset", "by_duration:PT", "ISO 8601"),
         ("share.auto.offset.reset", "by_duration:-PT1H", "ISO 8601"),
         ("share.auto.offset.reset", "by_duration:P1DT", "ISO 8601"),
+        ("errors.deadletterqueue.topic.name", "jobs", "begins with 'dlq.' (errors.deadletterqueue"),
+        ("errors.deadletterqueue.topic.name", "__jobs", "has the name of an internal one"),
+        ("errors.deadletterqueue.topic.name", "dlq.a b", "dlq.a b"),
+        ("errors.deadletterqueue.copy.record.enable", "1", "true or false"),
         ("share.isolation.level", "snapshot", "one of read_committed, read_uncommitted"),
         ("share.delivery.count.limit", "1", "from 2 to 10"),
         ("streams.num.standby.replicas", "3", "above the brokers' group.streams.max.standby"),

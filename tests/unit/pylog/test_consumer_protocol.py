@@ -15,8 +15,10 @@ from pylog.consumer_protocol import (
     Assignment,
     Subscription,
     decode_assignment,
+    decode_shared_out,
     decode_subscription,
     encode_assignment,
+    encode_shared_out,
     encode_subscription,
 )
 from pylog.model import TopicPartition
@@ -109,3 +111,16 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
     for decode in (decode_subscription, decode_assignment):
         with contextlib.suppress(errors.InconsistentGroupProtocol):
             decode(data)
+
+
+def test_a_leader_reads_what_it_has_shared_out() -> None:
+    for counts in (dict[str, int](), {"t": 3, "ü": 100_000}):
+        assert decode_shared_out(encode_shared_out(counts)) == counts
+    assert decode_shared_out(None) is None
+
+
+@given(st.binary(max_size=40))
+def test_user_data_of_others_tell_a_leader_nothing(data: bytes) -> None:
+    decode_shared_out(b"pylog\x00" + data)
+    if not data.startswith(b"pylog\x00"):
+        assert decode_shared_out(data) is None

@@ -32,9 +32,32 @@ def test_a_record_that_nobody_accepted_is_found() -> None:
     assert verdict.judge(set()) == ["(0, 5) was never produced"]
 
 
-def test_a_record_at_its_limit_and_an_accept_that_was_cut_off_are_well() -> None:
-    verdict = told(("got", 0, [(0, 5, LIMIT), (0, 6, 1)]), ("accepting", 1, [(0, 6, 1)]))
-    assert verdict.judge({(0, 5), (0, 6)}) == []
+def test_an_accept_that_was_cut_off_is_well() -> None:
+    verdict = told(("got", 0, [(0, 6, 1)]), ("accepting", 1, [(0, 6, 1)]))
+    assert verdict.judge({(0, 6)}) == []
+
+
+def test_a_record_at_its_limit_is_a_dead_letter() -> None:
+    verdict = told(("got", 0, [(0, 5, LIMIT)]))
+    assert verdict.judge({(0, 5)}) == ["(0, 5) was never accepted, delivered 1x"]
+    verdict.dead[0, 5] += 2
+    assert verdict.judge({(0, 5)}) == []
+
+
+def test_a_record_that_was_rejected_is_a_dead_letter() -> None:
+    verdict = told(("rejecting", 1, [(0, 5, 1)]), ("rejected", 2, [(0, 5, 1)]))
+    [never, lost] = verdict.judge({(0, 5)})
+    assert never == "(0, 5) was never accepted, delivered 0x"
+    assert lost.startswith("(0, 5) was rejected and is no dead letter: ")
+    verdict.dead[0, 5] += 1
+    assert verdict.judge({(0, 5)}) == []
+
+
+def test_a_dead_letter_that_nobody_rejected_is_found() -> None:
+    verdict = told(("got", 0, [(0, 5, 1), (0, 6, LIMIT)]))
+    verdict.dead.update([(0, 5), (0, 6)])
+    [fault] = verdict.judge({(0, 5), (0, 6)})
+    assert fault.startswith("(0, 5) is a dead letter, delivered 1x")
 
 
 def test_a_record_that_comes_again_after_its_accept_is_found() -> None:

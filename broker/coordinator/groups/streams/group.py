@@ -11,11 +11,12 @@ record wins in `owners`, and a release by another than the owner changes nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 
 from pylog.errors import StaleMemberEpoch, UnknownMemberId
+from pylog.model import TopicPartition
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitValue
 from pylog_broker.coordinator.generated.streams_group_topology import StreamsGroupTopologyValue
 from pylog_broker.coordinator.groups.group import Caller, GroupType
@@ -31,7 +32,11 @@ from pylog_broker.coordinator.groups.streams.tasks import (
     Tasks,
     TaskSet,
 )
-from pylog_broker.coordinator.groups.streams.topology import ConfiguredTopology, source_topics
+from pylog_broker.coordinator.groups.streams.topology import (
+    ConfiguredTopology,
+    parts_by_topic,
+    source_topics,
+)
 
 
 class StreamsGroupState(Enum):
@@ -77,6 +82,8 @@ class StreamsMember:
     state: MemberState = MemberState.STABLE
     assigned: Tasks = NO_TASKS
     revoking: Tasks = NO_TASKS
+    since: Mapping[TaskId, int] = field(default_factory=dict)
+    """The epoch at which it got each active task that it holds."""
 
     @property
     def held(self) -> Tasks:
@@ -153,6 +160,24 @@ class StreamsGroup:
         if transactional and not caller.is_member:
             return
         self._check_epoch(caller)
+
+    def check_commit_of(self, caller: Caller, partitions: Iterable[TopicPartition]) -> None:
+        """Whether the caller may commit offsets of these partitions. One that has not heard of its
+        present epoch yet commits those of the tasks that it has had since its own, as in Kafka.
+        """
+        member = self.members.get(caller.member_id)
+        if member is None or not 0 <= caller.epoch < member.member_epoch:
+            self.check_commit(caller)
+            return
+        parts = {} if self.topology is None else parts_by_topic(self.topology)
+        for topic, partition in partitions:
+            since = member.since.get(TaskId(parts.get(topic, ""), partition))
+            if since is None or caller.epoch < since:
+                had = "does not have it" if since is None else f"has it since epoch {since}"
+                raise StaleMemberEpoch(
+                    f"{topic}-{partition}: member {caller.member_id!r} of group {self.group_id!r} "
+                    f"is at epoch {member.member_epoch} and {had}; the request says {caller.epoch}"
+                )
 
     def check_fetch(self, caller: Caller) -> None:
         """Whether the caller may ask for committed offsets; see `Group`."""

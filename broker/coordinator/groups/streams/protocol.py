@@ -326,10 +326,14 @@ class StreamsProtocol:
         if request.shutdown_application:
             self._shutdowns[group.group_id] = member.member_id
         members[after.member_id] = after
+        # One that says that it has less may not have heard the answer that gave it the rest: at the
+        # same epoch nothing else tells that.
+        has_less = request.owned is not None and not after.assigned <= request.owned
         needs_all = (
             request.member_epoch != present.member_epoch
             or request.member_epoch == JOINING
             or after.assigned != present.assigned
+            or has_less
         )
         return self._answer(request, group, after, members, epochs, needs_all=needs_all)
 
@@ -652,6 +656,7 @@ def _without_tasks(member: StreamsMember) -> StreamsMember:
         state=MemberState.STABLE,
         assigned=NO_TASKS,
         revoking=NO_TASKS,
+        since={},
     )
 
 

@@ -30,6 +30,21 @@ def reconciled(
 
     `owned` is what it says that it works on; None: it does not say, so it has given up nothing.
     """
+    after = _after(member, target, target_epoch, is_free, owned)
+    if after is member:
+        return member
+    held = after.held.active
+    since = {task: member.since.get(task, after.member_epoch) for task in held}
+    return replace(after, since=since)
+
+
+def _after(
+    member: StreamsMember,
+    target: Tasks,
+    target_epoch: int,
+    is_free: Callable[[TaskRole, TaskId], bool],
+    owned: Tasks | None,
+) -> StreamsMember:
     epoch = member.member_epoch
     match member.state:
         case MemberState.STABLE if epoch == target_epoch:

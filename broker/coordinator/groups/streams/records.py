@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -47,6 +47,25 @@ def by_subtopology(tasks: TaskSet) -> dict[str, tuple[int, ...]]:
 
 def _task_ids(tasks: TaskSet, kind: type[_TaskIdsT]) -> tuple[_TaskIdsT, ...]:
     return tuple(kind(name, numbers) for name, numbers in by_subtopology(tasks).items())
+
+
+def _with_epochs(tasks: TaskSet, since: Mapping[TaskId, int]) -> tuple[current.TaskIds, ...]:
+    return tuple(
+        current.TaskIds(
+            name, numbers, tuple(since.get(TaskId(name, number), 0) for number in numbers)
+        )
+        for name, numbers in by_subtopology(tasks).items()
+    )
+
+
+def _epochs_of(told: Iterable[current.TaskIds], epoch: int) -> Iterator[tuple[TaskId, int]]:
+    """By task; `epoch` where none are told, as before Kafka 4.2."""
+    for each in told:
+        epochs = each.assignment_epochs
+        if epochs is None or len(epochs) != len(each.partitions):
+            epochs = (epoch,) * len(each.partitions)
+        for number, since in zip(each.partitions, epochs, strict=True):
+            yield TaskId(each.subtopology_id, number), since
 
 
 def _tasks_of(told: Iterable[_TaskIds]) -> TaskSet:
@@ -121,10 +140,10 @@ def current_record(group_id: str, member: StreamsMember) -> Record:
         member.member_epoch,
         member.previous_epoch,
         member.state,
-        _task_ids(assigned.active, current.TaskIds),
+        _with_epochs(assigned.active, member.since),
         _task_ids(assigned.standby, current.TaskIds),
         _task_ids(assigned.warmup, current.TaskIds),
-        _task_ids(revoking.active, current.TaskIds),
+        _with_epochs(revoking.active, member.since),
         _task_ids(revoking.standby, current.TaskIds),
         _task_ids(revoking.warmup, current.TaskIds),
     )
@@ -191,6 +210,10 @@ def with_current(
             _tasks_of(value.standby_tasks_pending_revocation),
             _tasks_of(value.warmup_tasks_pending_revocation),
         ),
+        since={
+            **dict(_epochs_of(value.active_tasks_pending_revocation, value.member_epoch)),
+            **dict(_epochs_of(value.active_tasks, value.member_epoch)),
+        },
     )
 
 

@@ -83,6 +83,15 @@ def source_topics(topology: StreamsGroupTopologyValue) -> set[str]:
     return names
 
 
+def parts_by_topic(topology: StreamsGroupTopologyValue) -> dict[str, str]:
+    """The id of the subtopology that reads each topic."""
+    parts: dict[str, str] = {}
+    for each in topology.subtopologies:
+        read = (*each.source_topics, *(topic.name for topic in each.repartition_source_topics))
+        parts |= dict.fromkeys(read, each.subtopology_id)
+    return parts
+
+
 def configured(topology: StreamsGroupTopologyValue, topics: Topics) -> ConfiguredTopology:
     """The topology on these topics. Raises StreamsInvalidTopology where no topics could do."""
     needed = map(topics.topic, sorted(required_topics(topology)))

@@ -7,14 +7,25 @@ from typing import Any
 
 import pytest
 
-from pylog.errors import IllegalGeneration, OffsetMetadataTooLarge, UnstableOffsetCommit
+from pylog.errors import (
+    GroupIdNotFound,
+    IllegalGeneration,
+    OffsetMetadataTooLarge,
+    UnstableOffsetCommit,
+)
 from pylog.model import Offset, ProducerEpoch, ProducerId, TopicPartition
 from pylog.records.batch import with_offset_and_epoch
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
 from pylog_broker.coordinator.groups.codec import GroupCodec
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.group import Caller
-from pylog_broker.coordinator.groups.messages import CommittedOffset, OffsetCommit, OffsetFetch
+from pylog_broker.coordinator.groups.messages import (
+    CommittedOffset,
+    DeleteGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+)
 from pylog_broker.coordinator.runtime.decision import Producer, Record, TransactionEnd
 from pylog_broker.coordinator.runtime.log_batches import batch_of, slice_of
 from pylog_broker.coordinator.runtime.shard import Append
@@ -125,6 +136,86 @@ def test_what_is_pending_keeps_its_group() -> None:
     shard.advance(10_000)
     end(shard, P, commits=True)
     assert positions(shard) == {T1: 5}
+
+
+def delete_group(shard: GroupShard) -> Any:
+    return shard.answer(lambda c, r: c.delete_groups(r, DeleteGroups((G,)))).groups[G]
+
+
+def delete_offsets(shard: GroupShard, *partitions: TopicPartition) -> Any:
+    return shard.answer(lambda c, r: c.delete_offsets(r, OffsetDelete(G, partitions))).partitions
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("commits", [False, True])
+@pytest.mark.parametrize("has_more", [False, True])
+def test_a_deleted_group_does_not_come_back_with_a_transaction(
+    restarts: bool, commits: bool, has_more: bool
+) -> None:
+    shard = GroupShard()
+    if has_more:
+        commit(shard, {T0: 1})
+    commit(shard, {T0: 5, T1: 6}, P)
+    commit(shard, {T1: 7}, Q)
+    assert delete_group(shard) is None
+    if restarts:
+        shard.start()
+    assert isinstance(delete_group(shard), GroupIdNotFound)
+    assert positions(shard, stable=True) == {}
+    for producer in (P, Q):
+        end(shard, producer, commits=commits)
+    assert positions(shard, stable=True) == {}
+    assert shard.coordinator.groups == {}
+    commit(shard, {T0: 9}, P)  # a later one makes it anew
+    end(shard, P, commits=True)
+    assert positions(shard) == {T0: 9}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("has_more", [False, True])
+def test_a_deleted_position_does_not_come_back_with_a_transaction(
+    restarts: bool, has_more: bool
+) -> None:
+    shard = GroupShard()
+    if has_more:
+        commit(shard, {T0: 1})
+    commit(shard, {T0: 5, T1: 6}, P)
+    assert delete_offsets(shard, T0) == {T0: None}
+    if restarts:
+        shard.start()
+    assert positions(shard, stable=True) == {T1: UnstableOffsetCommit}
+    end(shard, P, commits=True)
+    assert positions(shard, stable=True) == {T1: 6}
+
+
+def test_what_a_transaction_writes_after_a_deletion_counts() -> None:
+    shard = GroupShard()
+    commit(shard, {T0: 5}, P)
+    assert delete_group(shard) is None
+    commit(shard, {T0: 6}, P)
+    assert positions(shard, stable=True) == {T0: UnstableOffsetCommit}
+    end(shard, P, commits=True)
+    assert positions(shard) == {T0: 6}
+
+
+def test_a_position_in_a_topic_that_is_gone_does_not_come_back_with_a_transaction() -> None:
+    shard = GroupShard()
+    commit(shard, {T0: 5}, P)
+    shard.tell(lambda c: c.on_topics_deleted({"t"}))
+    end(shard, P, commits=True)
+    assert positions(shard) == {}
+
+
+def test_a_position_that_a_transaction_replaces_does_not_expire() -> None:
+    brief = GroupConfig(offsets_retention_ms=1_000, offsets_retention_check_interval_ms=500)
+    shard = GroupShard(brief)
+    commit(shard, {T0: 1})
+    commit(shard, {T0: 5}, P)
+    shard.advance(10_000)
+    assert positions(shard) == {T0: 1}
+    end(shard, P, commits=False)
+    shard.advance(1_000)
+    assert positions(shard) == {}
 
 
 def test_appends_are_read_as_they_were_written() -> None:

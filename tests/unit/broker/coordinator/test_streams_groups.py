@@ -19,6 +19,7 @@ from pylog.errors import (
     StreamsInvalidTopology,
     UnknownMemberId,
 )
+from pylog.model import TopicPartition
 from pylog_broker.coordinator.generated.streams_group_topology import Subtopology, TopicInfo
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.group import Caller, GroupType
@@ -73,6 +74,10 @@ def streamers(count: int, **topics: int) -> tuple[GroupShard, list[Streamer]]:
     return shard, members
 
 
+def of(task: TaskId) -> TopicPartition:
+    return TopicPartition("t", task.partition)
+
+
 def state(shard: GroupShard) -> str:
     return streams_group(shard).state_name
 
@@ -101,6 +106,19 @@ def test_a_second_member_gets_each_task_when_the_first_has_given_it_up() -> None
     assert first.beat().member_epoch == 2
     answer = second.beat()
     assert answer.assigned.active == active(0, 1, 2, 3).active - first.owned.active
+    assert state(shard) == "Stable"
+
+
+def test_a_member_that_has_not_heard_of_its_tasks_hears_of_them_again() -> None:
+    shard, (first,) = streamers(1)
+    second = Streamer(shard, "m1")
+    assert second.beat().assigned == NO_TASKS
+    first.beat()
+    first.beat()
+    lost = second.send(second.request())
+    assert (lost.member_epoch, len(lost.assigned.active)) == (second.epoch, 2)
+    assert second.beat().assigned == lost.assigned
+    assert second.beat().assigned is None
     assert state(shard) == "Stable"
 
 
@@ -467,12 +485,44 @@ def test_members_that_there_are_not() -> None:
 # ---- offsets -------------------------------------------------------------------------------------
 
 
-def test_members_commit_at_their_epoch_only() -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+def test_members_commit_what_they_have_had_since_their_epoch(restarts: bool) -> None:
     shard, (first, second) = streamers(2)
-    assert first.commit(5) == OffsetsCommitted({TP: None})
-    first.epoch -= 1
-    assert isinstance(first.commit(6), StaleMemberEpoch)
-    first.epoch += 1
+    if restarts:
+        shard.start()
+    kept, gone = sorted(first.owned.active)[0], sorted(second.owned.active)[0]
+    assert (first.epoch, second.epoch) == (2, 2)
+    assert first.commit(5, kept.partition) == OffsetsCommitted({of(kept): None})
+    first.epoch = 1  # it has not heard of the present one yet
+    assert first.commit(6, kept.partition) == OffsetsCommitted({of(kept): None})
+    for epoch, partition, had in (
+        (1, gone.partition, "does not have it"),
+        (0, kept.partition, "has it since epoch 1"),
+        (3, kept.partition, "is at epoch 2"),
+    ):
+        first.epoch = epoch
+        answer = first.commit(7, partition)
+        assert isinstance(answer, StaleMemberEpoch)
+        assert had in str(answer)
+    second.epoch = 1
+    answer = second.commit(7, gone.partition)
+    assert "has it since epoch 2" in str(answer)
+
+
+def test_a_topic_that_no_task_reads_is_committed_at_the_present_epoch_only() -> None:
+    shard, (first, _) = streamers(2)
+    elsewhere = OffsetCommit(
+        G, Caller(first.member_id, None, 1), {TopicPartition("u", 0): CommittedOffset(1)}
+    )
+    answer = shard.answer(lambda c, r: c.commit_offsets(0, r, elsewhere))
+    assert isinstance(answer, StaleMemberEpoch)
+    elsewhere = elsewhere._replace(caller=Caller(first.member_id, None, 2))
+    answer = shard.answer(lambda c, r: c.commit_offsets(0, r, elsewhere))
+    assert isinstance(answer, OffsetsCommitted)
+
+
+def test_strangers_commit_nothing_and_operators_when_nobody_is_there() -> None:
+    shard, (first, second) = streamers(2)
     first.member_id = "nobody"
     assert isinstance(first.commit(6), UnknownMemberId)
     by_hand = OffsetCommit(G, Caller(), {TP: CommittedOffset(7)})

@@ -24,7 +24,7 @@ from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
 from pylog_broker.coordinator.groups.messages import OffsetsCommitted
 from pylog_broker.coordinator.groups.streams.group import StreamsGroup
 from pylog_broker.coordinator.groups.streams.messages import StreamsHeartbeatAnswer
-from pylog_broker.coordinator.groups.streams.tasks import NO_TASKS
+from pylog_broker.coordinator.groups.streams.tasks import NO_TASKS, TaskId
 from tests.fakes.classic_clients import TP, G
 from tests.fakes.consumer_members import delete_topic, set_topic, shard_with
 from tests.fakes.streams_members import COUNTS, Streamer, at_once
@@ -62,14 +62,21 @@ class Worker:
 
     def commit(self) -> None:
         answer = self.member.commit(self.world.next_offset())
-        known = self.world.group.members.get(self.member.member_id)
         if isinstance(answer, OffsetsCommitted):
             assert answer.partitions == {TP: None}
-            assert known is not None
-            assert known.member_epoch == self.member.epoch
+            assert self.may_commit
         else:
             assert isinstance(answer, StaleMemberEpoch | UnknownMemberId), answer
-            assert known is None or known.member_epoch != self.member.epoch
+            assert not self.may_commit
+
+    @property
+    def may_commit(self) -> bool:
+        """At its present epoch, or an earlier one if it has had the task since."""
+        known = self.world.group.members.get(self.member.member_id)
+        if known is None or self.member.epoch >= known.member_epoch:
+            return known is not None and self.member.epoch == known.member_epoch
+        owner, since = self.world.owner
+        return owner == known.member_id and since <= self.member.epoch
 
 
 class World:
@@ -83,6 +90,8 @@ class World:
         self.shard = shard_with(config, t=rng.randint(1, 5))
         self.faults_are_over = False
         self._offset = 0
+        self.owner = ("", 0)
+        """Who has had the task of the partition that is committed, and since which epoch."""
         self.workers = [Worker(self, number) for number in range(rng.randint(1, 6))]
 
     @property
@@ -103,8 +112,15 @@ class World:
         elif name not in topics:
             set_topic(self.shard, name, topics["t"].partition_count)
 
+    def look_at_the_owner(self) -> None:
+        owner = self.group.owners.get(TaskId("0", TP.partition), "")
+        if owner != self.owner[0]:
+            epoch = self.group.members[owner].member_epoch if owner else 0
+            self.owner = (owner, epoch)
+
     def check(self) -> None:
         group = self.group
+        self.look_at_the_owner()
         holders = Counter(task for each in group.members.values() for task in each.held.active)
         assert not [task for task, count in holders.items() if count > 1], "two are active"
         at_process = Counter(

@@ -17,6 +17,7 @@ from kafka.protocol.consumer.offsets import (
     OffsetForLeaderEpochResponse,
 )
 from kafka.protocol.metadata.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafka.protocol.producer.produce import ProduceRequest, ProduceResponse
 from kafka.protocol.producer.transaction import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -36,6 +37,7 @@ from pylog_broker.kafka.generated import (
     fetch,
     list_offsets,
     offset_for_leader_epoch,
+    produce,
     sasl_authenticate,
     sasl_handshake,
     write_txn_markers,
@@ -53,6 +55,8 @@ APIS = [
     (list_offsets, "response", ListOffsetsResponse),
     (offset_for_leader_epoch, "request", OffsetForLeaderEpochRequest),
     (offset_for_leader_epoch, "response", OffsetForLeaderEpochResponse),
+    (produce, "request", ProduceRequest),
+    (produce, "response", ProduceResponse),
     (sasl_authenticate, "request", SaslAuthenticateRequest),
     (sasl_authenticate, "response", SaslAuthenticateResponse),
     (sasl_handshake, "request", SaslHandshakeRequest),
@@ -69,12 +73,12 @@ CASES = [
 INT_BITS = {
     "error_code": 16, "api_key": 16, "min_version": 16, "max_version": 16, "isolation_level": 8,
     "max_version_level": 16, "min_version_level": 16, "producer_epoch": 16,
-    "partition_error_code": 16, "transaction_version": 8,
+    "partition_error_code": 16, "transaction_version": 8, "acks": 16,
 }  # fmt: skip
 LONGS = {
     "finalized_features_epoch", "replica_epoch", "fetch_offset", "log_start_offset",
     "high_watermark", "last_stable_offset", "end_offset", "producer_id", "first_offset",
-    "session_lifetime_ms", "timestamp", "offset",
+    "session_lifetime_ms", "timestamp", "offset", "base_offset", "log_append_time_ms",
 }  # fmt: skip
 
 

@@ -36,11 +36,12 @@ from pylog_broker.share.sessions import SharePartitionKey, ShareSessions
 from pylog_broker.share.settings import ShareSettings
 from pylog_broker.share.share_partition import AcknowledgementBatch, Wanted
 from tests.fakes.broker_group import T0, TOPIC_ID, BrokerGroup
+from tests.fakes.dead_letters import FakeDeadLetters
 from tests.fakes.share_states import FakeShareStates
 
 ONE = BrokerId(1)
 KEY = SharePartitionKey("g", TOPIC_ID, 0)
-ACCEPT, RELEASE = b"\x01", b"\x02"
+ACCEPT, RELEASE, REJECT, RENEW = b"\x01", b"\x02", b"\x03", b"\x04"
 LONG_MS = 20_000
 NO_TOPIC = TopicId("Z" * 21 + "A")
 
@@ -73,6 +74,7 @@ class Broker:
         )
         self.settings = ShareSettings(auto_offset_reset="earliest")
         self.states = FakeShareStates()
+        self.dead_letters = FakeDeadLetters()
         self.sessions = ShareSessions(10)
         self.led = LedSharePartitions(
             self.engine,
@@ -82,6 +84,7 @@ class Broker:
             ONE,
             lambda _: self.settings,
             lambda group_id: self.sessions.of_group(group_id) > 0,
+            self.dead_letters,
         )
         self.fetches = ShareFetches(self.engine, SYSTEM_CLOCK, self.led, self.sessions)
 
@@ -525,5 +528,178 @@ def test_a_topic_that_is_gone_ends_it(group: BrokerGroup) -> None:
         (data,) = (await waiting).partitions
         assert data.failure is not None
         assert data.failure.code == errors.UnknownTopicId.code
+
+    run(group, main)
+
+
+# ---- dead letters --------------------------------------------------------------------------------
+
+
+def with_dead_letters(broker: Broker, **changes: Any) -> None:
+    broker.settings = ShareSettings(
+        auto_offset_reset="earliest", dead_letter_topic="dlq.t", **changes
+    )
+
+
+def stored(broker: Broker) -> list[tuple[int, int, int, int]]:
+    """What the share coordinator knows of the records, after the start offset that it knows."""
+    state = broker.states.coordinator.partitions[KEY]
+    return [
+        (state.start_offset, 0, 0, 0),
+        *(
+            (each.first_offset, each.last_offset, each.state.value, each.delivery_count)
+            for each in state.batches
+        ),
+    ]
+
+
+async def until(broker: Broker, holds: Callable[[], bool]) -> None:
+    while not holds():
+        await broker.settled()
+
+
+def test_what_is_rejected_goes_to_the_dead_letter_topic_before_it_is_archived(
+    group: BrokerGroup,
+) -> None:
+    async def main(broker: Broker) -> None:
+        with_dead_letters(broker)
+        broker.dead_letters.held.clear()
+        broker.produce(b"v", b"w", b"x")
+        a = broker.member("a")
+        assert await a.acquire(max_wait_ms=LONG_MS) == [(0, 2, 1)]
+        assert await a.ends((0, 1, REJECT), (2, 2, ACCEPT)) == 0  # durable, and not yet there
+        assert stored(broker) == [(0, 0, 0, 0), (0, 1, 3, 1), (2, 2, 2, 1)]
+        assert broker.dead_letters.asked == [("g", T0, 2)]
+        broker.dead_letters.held.set()
+        await until(broker, lambda: stored(broker) == [(3, 0, 0, 0)])
+        assert broker.dead_letters.written == [(0, 1, True), (1, 1, True)]
+
+    run(group, main)
+
+
+def test_what_was_delivered_as_often_as_may_be_goes_to_the_dead_letter_topic(
+    group: BrokerGroup,
+) -> None:
+    async def main(broker: Broker) -> None:
+        with_dead_letters(broker, delivery_count_limit=2)
+        broker.produce(b"v", b"w")
+        a = broker.member("a")
+        assert await a.acquire(max_wait_ms=LONG_MS) == [(0, 1, 1)]
+        assert await a.ends((0, 0, RELEASE), (1, 1, ACCEPT)) == 0
+        assert await a.acquire(max_wait_ms=LONG_MS) == [(0, 0, 2)]
+        broker.fetches.on_connection_closed("c-a")
+        await until(broker, lambda: broker.led.find(KEY) is None)
+        assert broker.dead_letters.written == [(0, 2, False)]
+        assert stored(broker) == [(2, 0, 0, 0)]
+
+    run(group, main)
+
+
+def test_without_a_dead_letter_topic_nothing_goes_anywhere(group: BrokerGroup) -> None:
+    async def main(broker: Broker) -> None:
+        broker.produce(b"v")
+        a = broker.member("a")
+        assert await a.acquire(max_wait_ms=LONG_MS) == [(0, 0, 1)]
+        assert await a.ends((0, 0, REJECT)) == 0
+        assert stored(broker) == [(1, 0, 0, 0)]
+        assert broker.dead_letters.asked == []
+
+    run(group, main)
+
+
+def test_dead_letters_that_wait_hold_places_and_others_go_on(group: BrokerGroup) -> None:
+    async def main(broker: Broker) -> None:
+        with_dead_letters(broker, partition_max_record_locks=3)
+        broker.dead_letters.held.clear()
+        broker.produce(*[b"v"] * 5)
+        a = broker.member("a")
+        assert await a.acquire(max_wait_ms=LONG_MS) == [(0, 2, 1)]
+        assert await a.ends((0, 1, REJECT), (2, 2, RELEASE)) == 0
+        assert await a.acquire(max_wait_ms=LONG_MS) == [(2, 2, 2)]
+        assert await a.ends((2, 2, REJECT)) == 0
+        assert await a.acquire(max_wait_ms=30) == []
+        waiting = asyncio.ensure_future(a.acquire(max_wait_ms=LONG_MS))
+        await broker.settled()
+        assert broker.dead_letters.asked == [("g", T0, 2)]  # one batch at a time
+        broker.dead_letters.held.set()
+        assert await waiting == [(3, 4, 1)]
+        await until(broker, lambda: stored(broker)[0][0] == 3)
+        assert [each[0] for each in broker.dead_letters.written] == [0, 1, 2]
+
+    run(group, main)
+
+
+def test_another_leader_brings_what_this_one_has_not(group: BrokerGroup) -> None:
+    async def main(broker: Broker) -> None:
+        with_dead_letters(broker, delivery_count_limit=3)
+        broker.dead_letters.held.clear()
+        broker.produce(b"v", b"w")
+        a = broker.member("a")
+        for count in (1, 2, 3):
+            ((_, _, delivered),) = await a.acquire(max_wait_ms=LONG_MS)
+            assert delivered == count
+            given = (0, 0, RELEASE), (1, 1, REJECT if count == 3 else RELEASE)
+            assert await a.ends(*given) == 0
+        led = broker.led.find(KEY)
+        assert led is not None
+        broker.led.end(led, errors.NotLeaderOrFollower(""))
+        broker.dead_letters.held.set()
+        assert broker.dead_letters.written == []
+        assert await a.acquire(max_wait_ms=30) == []
+        await until(broker, lambda: stored(broker) == [(2, 0, 0, 0)])
+        # Why is not stored: both were delivered as often as may be.
+        assert broker.dead_letters.written == [(0, 3, False), (1, 3, False)]
+
+    run(group, main)
+
+
+def test_without_members_dead_letters_are_brought_and_then_nothing_is_kept(
+    group: BrokerGroup,
+) -> None:
+    async def main(broker: Broker) -> None:
+        with_dead_letters(broker)
+        broker.dead_letters.held.clear()
+        broker.produce(b"v")
+        a = broker.member("a")
+        assert await a.acquire(max_wait_ms=LONG_MS) == [(0, 0, 1)]
+        assert await a.ends((0, 0, REJECT)) == 0
+        await a.acknowledge((), session_epoch=-1)
+        await broker.settled()
+        assert broker.led.find(KEY) is not None
+        broker.dead_letters.held.set()
+        await until(broker, lambda: broker.led.find(KEY) is None)
+        assert stored(broker) == [(1, 0, 0, 0)]
+
+    run(group, main)
+
+
+def test_settings_that_change_hold_for_what_comes_next(group: BrokerGroup) -> None:
+    async def main(broker: Broker) -> None:
+        broker.produce(b"v", b"w")
+        a = broker.member("a")
+        assert await a.acquire(max_wait_ms=LONG_MS) == [(0, 1, 1)]
+        assert await a.ends((0, 0, REJECT)) == 0
+        with_dead_letters(broker, delivery_count_limit=1)
+        broker.fetches.on_connection_closed("c-a")  # without another fetch
+        await until(broker, lambda: broker.led.find(KEY) is None)
+        assert broker.dead_letters.written == [(1, 1, False)]
+
+    run(group, main)
+
+
+def test_a_lock_that_may_not_be_renewed(group: BrokerGroup) -> None:
+    async def main(broker: Broker) -> None:
+        broker.settings = ShareSettings(auto_offset_reset="earliest", may_renew=False)
+        broker.produce(b"v")
+        a = broker.member("a")
+        assert await a.acquire(max_wait_ms=LONG_MS) == [(0, 0, 1)]
+        answer = await a.acknowledge(acks((0, 0, RENEW)), is_renew_ack=True)
+        failure = answer.partitions[0].failure
+        assert failure is not None
+        assert failure.code == errors.InvalidRecordState.code
+        assert "share.renew.acknowledge.enable" in failure.message
+        broker.settings = ShareSettings(auto_offset_reset="earliest")
+        answer = await a.acknowledge(acks((0, 0, RENEW)), is_renew_ack=True)
+        assert answer.partitions[0].failure is None
 
     run(group, main)

@@ -31,6 +31,12 @@ class Entry:
     member: str = ""
     until_ms: int = 0
     write: int = 0
+    is_rejected: bool = False
+    is_leaving: bool = False
+
+    @property
+    def is_dead_letter(self) -> bool:
+        return self.state is RecordState.ARCHIVING and not self.write
 
     @property
     def is_free(self) -> bool:
@@ -108,8 +114,16 @@ class Twin:
         return got
 
     def give_back(self, entry: Entry) -> None:
-        over = entry.count >= self.settings.delivery_count_limit
-        entry.state = RecordState.ARCHIVED if over else RecordState.AVAILABLE
+        if entry.count >= self.settings.delivery_count_limit:
+            self.give_up(entry, is_rejected=False)
+            return
+        entry.state = RecordState.AVAILABLE
+        entry.member, entry.until_ms, entry.write = "", 0, self.writes + 1
+
+    def give_up(self, entry: Entry, *, is_rejected: bool) -> None:
+        has_topic = bool(self.settings.dead_letter_topic)
+        entry.state = RecordState.ARCHIVING if has_topic else RecordState.ARCHIVED
+        entry.is_rejected = has_topic and is_rejected
         entry.member, entry.until_ms, entry.write = "", 0, self.writes + 1
 
     def acknowledge(self, now_ms: int, member: str, each: dict[int, int]) -> bool:
@@ -124,6 +138,8 @@ class Twin:
                 entry.until_ms = now_ms + self.settings.record_lock_duration_ms
             elif type_ == 2:
                 self.give_back(entry)
+            elif type_ == 3:
+                self.give_up(entry, is_rejected=True)
             else:
                 entry.state = RecordState.ACKNOWLEDGED if type_ == 1 else RecordState.ARCHIVED
                 entry.member, entry.until_ms, entry.write = "", 0, self.writes + 1
@@ -152,6 +168,28 @@ class Twin:
         self.start = max(self.start, offset)
         self.settle()
 
+    def on_log_end(self, offset: int) -> None:
+        for each in [each for each in self.entries if each >= offset]:
+            del self.entries[each]
+        self.start = min(self.start, offset)
+        self.settle()
+
+    def take_dead_letters(self, most: int) -> list[tuple[int, int, bool]]:
+        found = []
+        for offset in range(self.start, self.next):
+            entry = self.entries[offset]
+            if entry.is_dead_letter and len(found) < most:
+                entry.is_leaving = True
+                found.append((offset, entry.count, entry.is_rejected))
+        return found
+
+    def on_dead_letters_done(self) -> None:
+        for entry in self.entries.values():
+            if entry.is_leaving:
+                entry.state, entry.write = RecordState.ARCHIVED, self.writes + 1
+                entry.is_leaving = entry.is_rejected = False
+        self.settle()
+
 
 def made_log(rng: random.Random) -> list[LogBatch]:
     """With gaps between batches, and control batches."""
@@ -171,6 +209,7 @@ class World:
             record_lock_duration_ms=100,
             delivery_count_limit=self.rng.choice((1, 2, 5)),
             partition_max_record_locks=self.rng.choice((5, 20, 1000)),
+            dead_letter_topic=self.rng.choice(("", "dlq.t")),
         )
         self.log = made_log(self.rng)
         self.now_ms = 0
@@ -182,11 +221,16 @@ class World:
         self.stored_start = 0
         self.sent: dict[int, tuple[RecordState, int]] = {}
         self.sent_start = 0
+        self.leaving: list[tuple[int, int, bool]] | None = None
+        self.dead: set[int] = set()
+        """What lies in the dead-letter topic."""
+        self.lost: set[int] = set()
+        """What the log has no more, or has others in place of."""
 
     def step(self) -> None:
         rng, subject, twin = self.rng, self.subject, self.twin
         member = rng.choice(MEMBERS)
-        match rng.randrange(10):
+        match rng.randrange(11):
             case 0 | 1 | 2:
                 self.acquire(member)
             case 3 | 4 | 5:
@@ -203,10 +247,19 @@ class World:
                 self.write()
             case 9 if rng.random() < 0.1:
                 offset = subject.start_offset + rng.randrange(6)
+                self.lost.update(range(offset))
                 subject.on_log_start(Offset(offset))
                 twin.on_log_start(offset)
+            case 9 if rng.random() < 0.1:
+                offset = subject.next_offset - rng.randrange(4)
+                if offset >= 0:
+                    self.lost.update(range(offset, 2 * LOG_END))
+                    subject.on_log_end(Offset(offset))
+                    twin.on_log_end(offset)
             case 9 if rng.random() < 0.2:
                 self.reload()
+            case 10:
+                self.dead_letters()
         self.compare()
 
     def acquire(self, member: str) -> None:
@@ -246,9 +299,13 @@ class World:
 
     def write(self) -> None:
         if self.in_flight:
+            before = self.stored
             self.stored = {n: each for n, each in self.stored.items() if n >= self.sent_start}
             self.stored |= self.sent
             self.stored_start = self.sent_start
+            # A record that is durable as one that is given up stays so until it is a dead letter.
+            for n in self.archiving(before) - self.archiving(self.stored):
+                assert n in self.dead | self.lost
             self.subject.on_written(self.in_flight)
             for entry in self.twin.entries.values():
                 if entry.write <= self.in_flight:
@@ -273,6 +330,32 @@ class World:
                 if entry.write == write.number
             }
 
+    @staticmethod
+    def archiving(stored: dict[int, tuple[RecordState, int]]) -> set[int]:
+        return {n for n, (state, _) in stored.items() if state is RecordState.ARCHIVING}
+
+    def dead_letters(self) -> None:
+        """What is on its way arrives, and that is heard of or not yet; or something leaves."""
+        if self.leaving is not None:
+            self.dead.update(n for n, _, _ in self.leaving)
+            if self.rng.random() < 0.3:
+                return
+            self.subject.on_dead_letters_done()
+            self.twin.on_dead_letters_done()
+            self.leaving = None
+            return
+        due = [entry for entry in self.twin.entries.values() if entry.is_dead_letter]
+        assert self.subject.may_give_dead_letters == bool(due)
+        if due:
+            most = self.rng.choice((1, 3, 500))
+            self.leaving = self.twin.take_dead_letters(most)
+            assert self.leaving == [
+                (n, each.delivery_count, each.is_rejected)
+                for each in self.subject.take_dead_letters(most)
+                for n in range(each.first_offset, each.last_offset + 1)
+            ]
+            assert not self.subject.may_give_dead_letters
+
     def reload(self) -> None:
         """Another leader begins with what the coordinator has."""
         stored = {n: each for n, each in self.stored.items() if n >= self.stored_start}
@@ -283,8 +366,11 @@ class World:
         for n, (state, count) in sorted(stored.items()):
             entry = self.twin.at(n)
             entry.state, entry.count = state, count
+            few = count < self.settings.delivery_count_limit
+            entry.is_rejected = state is RecordState.ARCHIVING and few
         self.twin.settle()
         self.in_flight = 0
+        self.leaving = None
 
     def compare(self) -> None:
         subject, twin = self.subject, self.twin
@@ -296,6 +382,8 @@ class World:
         }
         assert expanded == {n: (each.state, each.count) for n, each in twin.entries.items()}
         assert subject.fetch_offset() == twin.fetch_offset()
+        archiving = [each.state is RecordState.ARCHIVING for each in twin.entries.values()]
+        assert subject.has_dead_letters == any(archiving)
         ends = [each.until_ms for each in twin.entries.values() if each.member]
         if ends:
             assert subject.next_deadline_ms is not None
@@ -324,6 +412,12 @@ def test_with_one_who_accepts_everything_is_done_and_nothing_is_left(seed: int) 
                 world.in_flight = 0
             else:
                 world.in_flight = world.subject.take_write().number
+        if world.leaving is not None or world.subject.may_give_dead_letters:
+            if world.leaving is None:
+                world.subject.take_dead_letters(500)
+            world.subject.on_dead_letters_done()
+            world.leaving = None
+            continue
         offset = world.subject.fetch_offset()
         assert offset is not None
         batches = [each for each in world.log if each.last_offset >= offset]

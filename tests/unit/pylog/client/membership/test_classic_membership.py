@@ -40,8 +40,10 @@ from pylog.client.membership.messages import (
 from pylog.consumer_protocol import (
     Assignment,
     Subscription,
+    decode_assignment,
     decode_subscription,
     encode_assignment,
+    encode_shared_out,
     encode_subscription,
 )
 from pylog.model import TopicPartition
@@ -249,6 +251,54 @@ def test_a_leader_that_came_back_leaves_the_assignments_as_they_are() -> None:
         WatchGroupTopics(("t",)),
         SyncGroup(7, "g", 4, "me", "i", "range"),
     ]
+
+
+def came_back(counts: dict[str, int], user_data: bytes | None) -> World:
+    """A static leader that has started again, and what its earlier self has left to it."""
+    world = World(instance_id="i", diary=False)
+    world.member.on_metadata(counts)
+    request = world.only(JoinGroup, 0)
+    members = (("me", "i", encode_subscription(Subscription(("t", "u")))),)
+    world.member.on_joined(
+        1, request, Joined(4, "me", "me", "range", members, skip_assignment=True)
+    )
+    data = encode_assignment(Assignment((T0,), user_data))
+    world.member.on_synced(1, world.last(SyncGroup, 1), Synced(data))
+    world.has_synced = True
+    return world
+
+
+def test_a_static_leader_tells_itself_what_it_has_shared_out() -> None:
+    world = World(instance_id="i")
+    members = (("me", "i", encode_subscription(Subscription(("t",)))),)
+    world.member.on_joined(1, world.only(JoinGroup, 0), Joined(4, "me", "me", "range", members))
+    ((_, data),) = world.last(SyncGroup, 1).assignments
+    assert decode_assignment(data) == ((T0, T1, T2), encode_shared_out({"t": 3}))
+
+
+def test_a_leader_that_came_back_shares_out_what_has_grown_meanwhile() -> None:
+    world = came_back({"t": 4, "u": 1}, encode_shared_out({"t": 3, "u": 1}))
+    assert world.last(JoinGroup, 2).reason == "the group's topics have changed"
+
+
+def test_a_leader_that_came_back_and_hears_later_that_a_topic_has_grown() -> None:
+    world = came_back({}, encode_shared_out({"t": 3, "u": 1}))
+    assert [type(each) for each in world.poll(1)] == [ReadExactly]
+    world.member.on_metadata({"t": 3})
+    world.member.on_metadata({"t": 3, "u": 1})
+    assert world.poll(2) == []
+    world.member.on_metadata({"t": 3, "u": 2})
+    assert world.last(JoinGroup, 3).reason == "the group's topics have changed"
+
+
+@pytest.mark.parametrize(
+    "user_data", [None, b"", b"of Java", encode_shared_out({"t": 9})[:-1], b"pylog\x01\x00"]
+)
+def test_a_leader_that_does_not_know_what_was_shared_out_goes_on(user_data: bytes | None) -> None:
+    world = came_back({"t": 4, "u": 1}, user_data)
+    assert [type(each) for each in world.poll(1)] == [ReadExactly]
+    world.member.on_metadata({"t": 5, "u": 1})
+    world.last(JoinGroup, 2)
 
 
 @pytest.mark.parametrize(
