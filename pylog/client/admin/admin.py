@@ -25,7 +25,7 @@ from pylog.client.admin.admin_types import (
 )
 from pylog.client.admin.broker_admin import configs_of_any_broker, log_dirs
 from pylog.client.admin.transaction_use import TransactionUse
-from pylog.client.arguments import addresses, mapping, several, whole_or_none
+from pylog.client.arguments import addresses, mapping, settings_of, several, whole_or_none
 from pylog.client.background import close_at_exit, shared_loop
 from pylog.client.closing import Closing
 from pylog.client.cluster.cluster import Cluster
@@ -83,8 +83,17 @@ class AdminClient(TransactionUse, Closing, Shown):
     partition has no leader), ClientClosed after `close`, and WrongThread in a callback of pylog's.
     """
 
-    def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
-        values = ADMIN_SETTINGS.parse({"bootstrap_servers": addresses(bootstrap_servers), **config})
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        given = settings_of(config, {"bootstrap_servers": bootstrap_servers, **settings})
+        given["bootstrap_servers"] = addresses(given["bootstrap_servers"])
+        values = ADMIN_SETTINGS.parse(given)
         self._timeout_ms: int = values["default.api.timeout.ms"]
         self._closed = False
         self._thread = shared_loop()
