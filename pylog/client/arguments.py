@@ -19,6 +19,40 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def settings_of(dotted: object, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by the names that keywords have: those of a dictionary with Kafka's dotted names,
+    and those given by keyword. None of `bootstrap_servers` and `group_id` counts as not given.
+    InvalidConfig for one that is given twice, and for no address.
+    """
+    wanted = "a dictionary of Kafka's names, such as {'bootstrap.servers': 'host:port'}"
+    given: dict[str, Any] = {}
+    table = {} if dotted is None else mapping(dotted, "config", wanted, errors.InvalidConfig)
+    for name, value in table.items():
+        if not isinstance(name, str):
+            raise errors.InvalidConfig(f"config has the name {shown(name)}: a name is a text")
+        given[name.replace(".", "_")] = value
+    for name, value in named.items():
+        if value is None and name in ("bootstrap_servers", "group_id"):
+            continue
+        if name in given:
+            raise errors.InvalidConfig(f"{name} is given twice: in the dictionary and by keyword")
+        given[name] = value
+    if "bootstrap_servers" not in given:
+        raise errors.InvalidConfig(
+            "bootstrap_servers is missing: give 'host:port', or a list of such"
+        )
+    return given
+
+
+def topics_and_settings(
+    given: tuple[str | Mapping[str, Any], ...], named: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The topics, and the settings: of a dictionary that stands before them, and by keyword."""
+    if given and isinstance(given[0], Mapping):
+        return given[1:], settings_of(given[0], named)
+    return given, settings_of(None, named)
+
+
 def addresses(given: object) -> Any:
     """`bootstrap_servers` for a settings table, which checks what is in it."""
     if isinstance(given, str):

@@ -5,9 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pylog import errors
+
+_POSITIONAL: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
 
 
 def made(setting: str, given: Any) -> Any:
@@ -37,8 +42,9 @@ def _imported(setting: str, path: str) -> Any:
 
 
 def method_of(setting: str, given: Any, name: str, shape: str) -> Callable[..., Any] | None:
-    """What is called for a setting: the object's method `name`, or the object itself; None for
-    None. InvalidConfig, with the `shape` of the call, for what cannot be called.
+    """What is called for a setting, with a topic and data: the object's method `name`, or the
+    object itself; None for None. Code that takes one argument gets the data alone. InvalidConfig,
+    with the `shape` of the call, for what cannot be called.
     """
     if given is None:
         return None
@@ -49,7 +55,24 @@ def method_of(setting: str, given: Any, name: str, shape: str) -> Callable[..., 
             f"{setting}={given!r}: it must be a callable {shape}, an object with a method "
             f"`{name}`, or the import path of one"
         )
-    return found  # type: ignore[no-any-return]
+    return _of_data(found) if _takes_one(found) else found
+
+
+def _takes_one(code: Callable[..., Any]) -> bool:
+    """Whether a single argument must be given, as to `lambda data: ...` or `json.dumps`."""
+    try:
+        parameters = inspect.signature(code).parameters.values()
+    except (TypeError, ValueError):  # some builtin functions do not say
+        return False
+    required = [p for p in parameters if p.kind in _POSITIONAL and p.default is p.empty]
+    return len(required) == 1 and not any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+
+def _of_data(code: Callable[..., Any]) -> Callable[..., Any]:
+    def call(_topic: str, data: Any) -> Any:
+        return code(data)
+
+    return call
 
 
 def chain_of(setting: str, given: Any, names: Sequence[str]) -> list[Any]:

@@ -32,7 +32,7 @@ from pylog.client.admin.broker_admin import (
 from pylog.client.admin.broker_types import BrokerStatus
 from pylog.client.admin.sink_use import SinkUse
 from pylog.client.admin.transaction_use import TransactionUse
-from pylog.client.arguments import addresses, mapping, several, whole_or_none
+from pylog.client.arguments import addresses, mapping, settings_of, several, whole_or_none
 from pylog.client.background import close_at_exit, shared_loop
 from pylog.client.closing import Closing
 from pylog.client.cluster.cluster import Cluster
@@ -90,8 +90,17 @@ class AdminClient(TransactionUse, SinkUse, Closing, Shown):
     partition has no leader), ClientClosed after `close`, and WrongThread in a callback of pylog's.
     """
 
-    def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
-        values = ADMIN_SETTINGS.parse({"bootstrap_servers": addresses(bootstrap_servers), **config})
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        given = settings_of(config, {"bootstrap_servers": bootstrap_servers, **settings})
+        given["bootstrap_servers"] = addresses(given["bootstrap_servers"])
+        values = ADMIN_SETTINGS.parse(given)
         self._timeout_ms: int = values["default.api.timeout.ms"]
         self._closed = False
         self._thread = shared_loop()

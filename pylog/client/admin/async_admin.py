@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pylog.client.admin.admin import AdminClient
@@ -33,8 +33,15 @@ def _awaited(
 class AsyncAdminClient(AsyncClosing):
     """As AdminClient, each method to be awaited. For one event loop or several."""
 
-    def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
-        self._admin = AdminClient(bootstrap_servers=bootstrap_servers, **config)
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        self._admin = AdminClient(config, bootstrap_servers=bootstrap_servers, **settings)
 
     create_topics = _awaited(AdminClient.create_topics)
     delete_topics = _awaited(AdminClient.delete_topics)

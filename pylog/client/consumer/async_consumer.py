@@ -48,13 +48,13 @@ class AsyncConsumer(AsyncClosing):
 
     def __init__(
         self,
-        *topics: str,
-        bootstrap_servers: str | Iterable[str],
+        *topics: str | Mapping[str, Any],
+        bootstrap_servers: str | Iterable[str] | None = None,
         group_id: str | None = None,
-        **config: Any,
+        **settings: Any,
     ) -> None:
         self._inner = Consumer(
-            *topics, bootstrap_servers=bootstrap_servers, group_id=group_id, **config
+            *topics, bootstrap_servers=bootstrap_servers, group_id=group_id, **settings
         )
         self._polling = False
 

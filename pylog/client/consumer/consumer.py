@@ -14,6 +14,7 @@ from operator import length_hint
 from typing import TYPE_CHECKING, Any, Final
 
 from pylog import errors
+from pylog.client.arguments import topics_and_settings
 from pylog.client.background import close_at_exit, logger, shared_loop
 from pylog.client.closing import Closing
 from pylog.client.cluster.cluster import Cluster
@@ -83,6 +84,8 @@ AT_EXIT_S: Final = 1.0
 class Consumer(Closing, Shown):
     """Reads records. For one thread at a time; `wakeup()` alone may come from another.
 
+    Settings are Kafka's with underscores, or a dictionary of its dotted names before the topics.
+
     With a `group_id` it shares the partitions of its topics with the other members of the group,
     begins in each where the group has committed, and commits now and then what it has read
     (`enable_auto_commit`). Without one it assigns itself all partitions of its topics, and those
@@ -99,21 +102,22 @@ class Consumer(Closing, Shown):
 
     def __init__(
         self,
-        *topics: str,
-        bootstrap_servers: str | Iterable[str],
+        *topics: str | Mapping[str, Any],
+        bootstrap_servers: str | Iterable[str] | None = None,
         group_id: str | None = None,
-        **config: Any,
+        **settings: Any,
     ) -> None:
-        values = parse_settings(bootstrap_servers, group_id, config)
+        named = {"bootstrap_servers": bootstrap_servers, "group_id": group_id, **settings}
+        names, given = topics_and_settings(topics, named)
+        values = parse_settings(given.pop("bootstrap_servers"), given.pop("group_id", None), given)
         code = UserCode.of(values)
-        group = group_settings(values, given_names(config))
+        group = group_settings(values, given_names(given))
         self._clock: Clock = SYSTEM_CLOCK
         self._rng = random.Random()
         self._interceptors = code.interceptors
         self._read_committed = values["isolation.level"] == "read_committed"
         self._timeout_ms: int = values["default.api.timeout.ms"]
-        self._closed = False
-        self._turn = OneThread()
+        self._closed, self._turn = False, OneThread()
         self._leaves_group: bool = values["internal.leave.group.on.close"]
         self._exclude_internal: bool = values["exclude.internal.topics"]
         self._thread = shared_loop()
@@ -164,8 +168,8 @@ class Consumer(Closing, Shown):
                 self._timeout_ms,
             )
         close_at_exit(self)
-        if topics:
-            self.subscribe(topics)
+        if names:
+            self.subscribe(names)
 
     def _group_calls(self, values: Mapping[str, Any]) -> GroupCalls:
         wire = GroupWire(

@@ -68,8 +68,15 @@ class AsyncProducer(AsyncClosing):
     Callbacks and interceptors still run on pylog's thread, not on the loop.
     """
 
-    def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
-        self._producer = Producer(bootstrap_servers=bootstrap_servers, **config)
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        self._producer = Producer(config, bootstrap_servers=bootstrap_servers, **settings)
         self._producer._at_hand.is_wanted = False  # the caller's loop has better things to do
         self._turn = (
             asyncio.Lock()

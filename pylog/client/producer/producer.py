@@ -12,7 +12,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from pylog import errors
-from pylog.client.arguments import whole_or_none
+from pylog.client.arguments import settings_of, whole_or_none
 from pylog.client.background import close_at_exit, logger, shared_loop
 from pylog.client.closing import Closing
 from pylog.client.cluster.shown import Shown
@@ -54,12 +54,21 @@ class Producer(Closing, Shown):
     """Sends records. Thread safe. Idempotent unless told otherwise: no retry stores one twice. With
     a `transactional_id` it sends in transactions only.
 
-    Settings are Kafka's with underscores (`linger_ms=5`); an unknown one raises InvalidConfig,
-    which names the nearest. Nothing connects before the first call that needs the cluster.
+    Settings are Kafka's with underscores (`linger_ms=5`), or a dictionary of its dotted names
+    before them (`{"linger.ms": 5}`); an unknown one raises InvalidConfig, which names the nearest.
+    Nothing connects before the first call that needs the cluster.
     """
 
-    def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
-        values = parse_settings(bootstrap_servers, config)
+    def __init__(
+        self,
+        config: Mapping[str, Any] | None = None,
+        /,
+        *,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        given = settings_of(config, {"bootstrap_servers": bootstrap_servers, **settings})
+        values = parse_settings(given.pop("bootstrap_servers"), given)
         self._user = UserCode.of(values)
         self._max_block_ms: int = values["max.block.ms"]
         self._max_request_size: int = values["max.request.size"]

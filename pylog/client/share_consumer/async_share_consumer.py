@@ -7,7 +7,7 @@ loop, without another thread; other calls that ask a broker wait on one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,13 +40,13 @@ class AsyncShareConsumer(AsyncClosing):
 
     def __init__(
         self,
-        *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        group_id: str,
-        **config: Any,
+        *topics: str | Mapping[str, Any],
+        bootstrap_servers: str | Iterable[str] | None = None,
+        group_id: str | None = None,
+        **settings: Any,
     ) -> None:
         self._inner = ShareConsumer(
-            *topics, bootstrap_servers=bootstrap_servers, group_id=group_id, **config
+            *topics, bootstrap_servers=bootstrap_servers, group_id=group_id, **settings
         )
         self._polling = False
 

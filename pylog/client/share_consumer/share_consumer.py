@@ -8,13 +8,13 @@ thread, outside the lock.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Final
 
 from pylog import errors
-from pylog.client.arguments import several, shown
+from pylog.client.arguments import several, shown, topics_and_settings
 from pylog.client.background import close_at_exit, logger, shared_loop
 from pylog.client.closing import Closing
 from pylog.client.cluster.cluster import Cluster
@@ -73,12 +73,16 @@ class ShareConsumer(Closing, Shown):
 
     def __init__(
         self,
-        *topics: str,
-        bootstrap_servers: str | Iterable[str],
-        group_id: str,
-        **config: Any,
+        *topics: str | Mapping[str, Any],
+        bootstrap_servers: str | Iterable[str] | None = None,
+        group_id: str | None = None,
+        **settings: Any,
     ) -> None:
-        parsed = share_settings.parse(bootstrap_servers, group_id, config)
+        named = {"bootstrap_servers": bootstrap_servers, "group_id": group_id, **settings}
+        names, given = topics_and_settings(topics, named)
+        parsed = share_settings.parse(
+            given.pop("bootstrap_servers"), given.pop("group_id", None), given
+        )
         values = parsed.values
         self._explicit = parsed.explicit
         self._timeout_ms: int = values["default.api.timeout.ms"]
@@ -124,8 +128,8 @@ class ShareConsumer(Closing, Shown):
         """Whether the records in hand were given to an iteration."""
         self._accept_at_ms = 0
         close_at_exit(self)
-        if topics:
-            self.subscribe(topics)
+        if names:
+            self.subscribe(names)
 
     # ---- what to read -------------------------------------------------------------------------
 

@@ -1,0 +1,134 @@
+"""Names of access control and users: programs may import and make them, and the admin client says
+that pylog has none of it yet.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from pylog.compat.confluent_kafka.admin.resources import (
+    ResourcePatternType,
+    ResourceType,
+    member_of,
+)
+
+
+class AclOperation(Enum):
+    """What may be done."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+class AclPermissionType(Enum):
+    """Whether it may be done."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class AclBinding:
+    """Who may do something, or may not."""
+
+    def __init__(
+        self,
+        restype: Any,
+        name: str,
+        resource_pattern_type: Any,
+        principal: str,
+        host: str,
+        operation: Any,
+        permission_type: Any,
+    ) -> None:
+        self.restype = member_of(ResourceType, restype)
+        self.name = name
+        self.resource_pattern_type = member_of(ResourcePatternType, resource_pattern_type)
+        self.principal = principal
+        self.host = host
+        self.operation = member_of(AclOperation, operation)
+        self.permission_type = member_of(AclPermissionType, permission_type)
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(vars(self).values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AclBinding) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({','.join(str(part) for part in self._key())})"
+
+
+class AclBindingFilter(AclBinding):
+    """The same as a filter, in which None fits all."""
+
+
+class ScramMechanism(Enum):
+    """How a user proves a password."""
+
+    UNKNOWN = 0
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+
+class ScramCredentialInfo:
+    """How a password is kept."""
+
+    def __init__(self, mechanism: ScramMechanism, iterations: int) -> None:
+        self.mechanism = mechanism
+        self.iterations = iterations
+
+
+class UserScramCredentialsDescription:
+    """How a user's passwords are kept."""
+
+    def __init__(self, user: str, scram_credential_infos: list[ScramCredentialInfo]) -> None:
+        self.user = user
+        self.scram_credential_infos = scram_credential_infos
+
+
+class UserScramCredentialAlteration:
+    """A change of a user's password."""
+
+    def __init__(self, user: str) -> None:
+        self.user = user
+
+
+class UserScramCredentialUpsertion(UserScramCredentialAlteration):
+    """A user's new password."""
+
+    def __init__(
+        self,
+        user: str,
+        scram_credential_info: ScramCredentialInfo,
+        password: bytes,
+        salt: bytes | None = None,
+    ) -> None:
+        super().__init__(user)
+        self.scram_credential_info = scram_credential_info
+        self.password = password
+        self.salt = salt
+
+
+class UserScramCredentialDeletion(UserScramCredentialAlteration):
+    """A user's password goes."""
+
+    def __init__(self, user: str, mechanism: ScramMechanism) -> None:
+        super().__init__(user)
+        self.mechanism = mechanism

@@ -1,0 +1,542 @@
+"""kafka-python's `KafkaConsumer` over pylog's consumer."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from types import TracebackType
+from typing import Any, Final
+
+from pylog import errors, model
+from pylog.client.consumer.consumer import Consumer
+from pylog.clock import SYSTEM_CLOCK
+from pylog.compat.kafka_python import settings
+from pylog.compat.kafka_python.clusters import admin_of
+from pylog.compat.kafka_python.consumer.fetcher import ConsumerRecord, consumer_record
+from pylog.compat.kafka_python.consumer.subscription_state import (
+    AsyncConsumerRebalanceListener,
+    ConsumerRebalanceListener,
+    Listening,
+)
+from pylog.compat.kafka_python.errors import IllegalStateError, KafkaConfigurationError
+from pylog.compat.kafka_python.future import Future
+from pylog.compat.kafka_python.serializer import converter
+from pylog.compat.kafka_python.structs import (
+    ConsumerGroupMetadata,
+    MemberState,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+    committed_of,
+    ours,
+    position_of,
+    theirs,
+)
+from pylog.compat.kafka_python.translation import constructing, translated, translating
+from pylog.compat.new_topics import NewTopics
+from pylog.model import topic_name_fault
+from pylog.records.record import Record
+
+_STEP_S: Final = 1.0
+"""How long an iteration without `consumer_timeout_ms` waits at a time."""
+
+Committed = Callable[[Any, Any], Any]
+
+
+class KafkaConsumer:
+    """Reads records, for one thread at a time. The constructor waits for the cluster.
+
+    Settings are kafka-python's, with its defaults; an unknown one is a KafkaConfigurationError.
+    With `allow_auto_create_topics`, the default, topics that do not exist are made when they are
+    subscribed to.
+    """
+
+    def __init__(self, *topics: str, **configs: Any) -> None:
+        strange = settings.unknown(configs, settings.CONSUMER | settings.CONSUMER_OWN)
+        if strange:
+            raise KafkaConfigurationError(f"Unrecognized configs: {sorted(strange)}")
+        if configs.get("default_offset_commit_callback") is not None:
+            raise KafkaConfigurationError(
+                "default_offset_commit_callback is not called for commits that happen by "
+                "themselves: give commit_async(callback=...), or turn enable_auto_commit off"
+            )
+        self.config = dict(configs)
+        self._deserialize_key = converter(
+            "key_deserializer", configs.get("key_deserializer"), "deserialize"
+        )
+        self._deserialize_value = converter(
+            "value_deserializer", configs.get("value_deserializer"), "deserialize"
+        )
+        self._group_id: str | None = configs.get("group_id")
+        self._patience_s = float(configs.get("consumer_timeout_ms", math.inf)) / 1000
+        self._closed = False
+        self._by: str | None = None  # "subscribe" or "assign"
+        self._pattern: re.Pattern[str] | None = None
+        with constructing():
+            values = settings.consumer_settings(configs)
+            self._admin = admin_of(configs)
+            try:
+                self._consumer = Consumer(**values)
+            except BaseException:
+                self._admin.close()
+                raise
+        made = configs.get("allow_auto_create_topics", True)
+        self._new_topics = NewTopics(self._admin) if made else None
+        if topics:
+            self.subscribe(topics=topics)
+
+    # ---- what to read -------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: Sequence[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | AsyncConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Read these topics, or those whose names begin with a match of `pattern`: with a group the
+        partitions that it gives this consumer, else all.
+        """
+        self._check_open()
+        if not topics and not pattern:
+            raise ValueError("Must provide topics or pattern")
+        if topics and pattern:
+            raise IllegalStateError("subscribe to topics or to a pattern, not to both")
+        if isinstance(topics, str) or not isinstance(topics, Sequence):
+            raise TypeError("Topics must be a list (or non-str sequence)")
+        for topic in topics:
+            _check_topic(topic)
+        self._choose_way("subscribe")
+        told = _listening(listener) if self._group_id is not None else None
+        self._pattern = re.compile(pattern) if pattern else None
+        with translating():
+            if self._pattern is not None:
+                whole = re.compile(f"(?:{self._pattern.pattern}).*", self._pattern.flags)
+                self._consumer.subscribe(pattern=whole, listener=told)
+                return
+            if self._new_topics is not None:
+                self._new_topics.ensure(topics)
+            self._consumer.subscribe(list(topics), listener=told)
+
+    def assign(self, partitions: Sequence[tuple[str, int]]) -> None:
+        """Read exactly these partitions."""
+        self._check_open()
+        self._choose_way("assign")
+        with translating():
+            self._consumer.assign([ours(tp) for tp in partitions])
+
+    def _choose_way(self, way: str) -> None:
+        if self._by not in (None, way):
+            raise IllegalStateError(
+                f"the consumer was told what to read by {self._by}(): call unsubscribe() before "
+                f"{way}()"
+            )
+        self._by = way
+
+    def unsubscribe(self) -> None:
+        """Read nothing, and leave the group."""
+        self._by = self._pattern = None
+        with translating():
+            self._consumer.unsubscribe()
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        with translating():
+            return {theirs(tp) for tp in self._consumer.assignment()}
+
+    def subscription(self) -> set[str] | None:
+        """The subscribed topics; None without a subscription."""
+        if self._by != "subscribe":
+            return None
+        with translating():
+            return self._consumer.subscription()
+
+    def topics(self) -> set[str]:
+        """All topics of the cluster that are not internal."""
+        with translating():
+            return set(self._admin.list_topics())
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """The topic's partition numbers; none for a topic that does not exist."""
+        with translating():
+            try:
+                described = self._admin.describe_topics([topic])
+            except errors.UnknownTopicOrPartition:
+                return set()
+        return {p.partition for p in described[topic].partitions}
+
+    # ---- records ------------------------------------------------------------------------------
+
+    def poll(
+        self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Records by partition, as soon as there are any; {} after `timeout_ms`.
+
+        What a deserializer raises is raised once all records before have been returned, and again
+        until a `seek` passes the record.
+        """
+        if timeout_ms < 0:
+            raise ValueError("Timeout must not be negative")
+        if max_records is not None and (
+            not isinstance(max_records, int) or isinstance(max_records, bool)
+        ):
+            raise TypeError("max_records must be an integer")
+        if max_records is not None and max_records <= 0:
+            raise ValueError("max_records must be positive")
+        self._check_open()
+        with self._reading():
+            if max_records is not None:
+                # An iteration remembers what was not taken of it.
+                return self._converted(
+                    list(islice(self._consumer._iteration(timeout_ms / 1000), max_records))
+                )
+            return self._converted(list(self._consumer.poll(timeout_ms / 1000)))
+        return {}
+
+    def _converted(self, records: list[Record]) -> dict[TopicPartition, list[ConsumerRecord]]:
+        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        for at, record in enumerate(records):
+            try:
+                one = self._convert(record)
+            except Exception:
+                self._go_back(records[at:])
+                if not found:
+                    raise
+                break
+            found.setdefault(TopicPartition(one.topic, one.partition), []).append(one)
+        return found
+
+    def _convert(self, record: Record) -> ConsumerRecord:
+        return consumer_record(record, self._deserialize_key, self._deserialize_value)
+
+    def _go_back(self, records: list[Record]) -> None:
+        """These were taken, and are not returned: they are read again."""
+        first: dict[model.TopicPartition, int] = {}
+        for record in records:
+            first.setdefault(model.TopicPartition(record.topic, record.partition), record.offset)
+        for tp, offset in first.items():
+            self._consumer.seek(tp, offset)
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        """The next record; StopIteration when none has come for `consumer_timeout_ms`."""
+        if self._closed:
+            raise StopIteration("KafkaConsumer closed")
+        waits_ever = self._patience_s < 0 or self._patience_s == math.inf
+        until_s = math.inf if waits_ever else _now_s() + self._patience_s
+        while True:
+            left_s = until_s - _now_s()
+            with self._reading():
+                wait_s = max(min(left_s, _STEP_S), 0)
+                for record in self._consumer._iteration(wait_s):
+                    try:
+                        return self._convert(record)
+                    except Exception:
+                        self._go_back([record])
+                        raise
+            if left_s <= 0:
+                raise StopIteration
+
+    def _reading(self) -> _Reading:
+        return _Reading(self._make_missing)
+
+    def _make_missing(self) -> bool:
+        """Make subscribed topics that are not there, or not any more; False where that is not
+        wanted: then they are waited for, as kafka-python does.
+        """
+        if self._new_topics is not None and self._by == "subscribe" and self._pattern is None:
+            NewTopics(self._admin).ensure(self._consumer.subscription())
+        return True
+
+    # ---- positions ----------------------------------------------------------------------------
+
+    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
+        """The offset of the next record."""
+        if self._checked(partition) not in self._consumer.assignment():
+            raise IllegalStateError("Partition is not assigned")
+        with translating():
+            position: int = self._consumer.position(ours(partition))
+            return position
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """The offset behind the last readable record."""
+        self._checked(partition)
+        with translating():
+            return self._consumer.end_offsets(ours(partition))[ours(partition)]
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """The next record is the one at `offset`."""
+        tp = self._checked(partition)
+        if not isinstance(offset, int) or offset < 0:
+            raise ValueError("Offset must be int >= 0")
+        self._check_assigned((tp,))
+        with translating():
+            self._consumer.seek(tp, offset)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Go on at the first records of these partitions (none given: of all assigned)."""
+        chosen = self._chosen(partitions)
+        with translating():
+            self._consumer.seek_to_beginning(chosen)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Go on behind the last records of these partitions (none given: of all assigned)."""
+        chosen = self._chosen(partitions)
+        with translating():
+            self._consumer.seek_to_end(chosen)
+
+    def _chosen(self, partitions: tuple[TopicPartition, ...]) -> list[model.TopicPartition]:
+        chosen = [self._checked(tp) for tp in partitions]
+        if not partitions:
+            with translating():
+                chosen = list(self._consumer.assignment())
+            if not chosen:
+                raise ValueError("No partitions are currently assigned")
+        self._check_assigned(chosen)
+        return chosen
+
+    def _check_assigned(self, partitions: Sequence[model.TopicPartition]) -> None:
+        with translating():
+            assigned = self._consumer.assignment()
+        for tp in partitions:
+            if tp not in assigned:
+                raise ValueError(f"Unassigned partition: {theirs(tp)}")
+
+    def _checked(self, partition: Any) -> model.TopicPartition:
+        if not isinstance(partition, TopicPartition):
+            raise TypeError("partition must be a TopicPartition namedtuple")
+        return ours(partition)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records of these partitions until `resume`."""
+        chosen = [self._checked(tp) for tp in partitions]
+        with translating():
+            if chosen:
+                self._consumer.pause(chosen)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Undo `pause`."""
+        chosen = [self._checked(tp) for tp in partitions]
+        with translating():
+            if chosen:
+                self._consumer.resume(chosen)
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        with translating():
+            return {theirs(tp) for tp in self._consumer.paused()}
+
+    def beginning_offsets(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
+        return self._listed(self._consumer.beginning_offsets, partitions)
+
+    def end_offsets(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset behind the last readable record of each partition."""
+        return self._listed(self._consumer.end_offsets, partitions)
+
+    def _listed(
+        self, ask: Callable[..., dict[model.TopicPartition, int]], partitions: Sequence[Any]
+    ) -> dict[TopicPartition, int]:
+        if not partitions:
+            return {}
+        with translating():
+            return {theirs(tp): at for tp, at in ask([ours(tp) for tp in partitions]).items()}
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each time; None where none is that late."""
+        for tp, timestamp in timestamps.items():
+            if timestamp < 0:
+                raise ValueError(f"{tp}: the time {timestamp} cannot be negative")
+        with translating():
+            listing = self._consumer.offsets_for_times(
+                {ours(tp): int(timestamp) for tp, timestamp in timestamps.items()}
+            )
+        return {
+            theirs(tp): None
+            if found is None
+            else OffsetAndTimestamp(found.offset, found.timestamp_ms, found.leader_epoch)
+            for tp, found in listing.items()
+        }
+
+    # ---- the group ----------------------------------------------------------------------------
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, Any] | None = None, timeout_ms: float | None = None
+    ) -> None:
+        """Commit these positions (none given: what was returned so far), and wait for that."""
+        self._check_group()
+        with translating():
+            self._consumer.commit(_positions(offsets), timeout=_seconds(timeout_ms))
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, Any] | None = None,
+        callback: Committed | None = None,
+    ) -> Future:
+        """Commit without waiting. A later poll settles the future and calls
+        `callback(offsets, response)`, the response being an exception when that failed.
+        """
+        self._check_group()
+        future = Future()
+
+        def told(done: Any, error: errors.PylogError | None) -> None:
+            positions = {theirs(tp): committed_of(position_of(at)) for tp, at in done.items()}
+            outcome = True if error is None else translated(error)
+            if callback is not None:
+                callback(positions, outcome)
+            if error is None:
+                future.success(outcome)
+            else:
+                future.failure(outcome)
+
+        with translating():
+            self._consumer.commit_async(_positions(offsets), told)
+        return future
+
+    def committed(
+        self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None
+    ) -> int | OffsetAndMetadata | None:
+        """The group's position: its offset, or all of it with `metadata`; None: it has none."""
+        self._check_group()
+        tp = self._checked(partition)
+        with translating():
+            found = self._consumer.committed(tp, timeout=_seconds(timeout_ms))
+        if found is None:
+            return None
+        position = committed_of(found)
+        return position if metadata else position.offset
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """What this consumer is in its group."""
+        if self._group_id is None:
+            return ConsumerGroupMetadata(None)
+        with translating():
+            told = self._consumer.group_metadata()
+        state = MemberState.STABLE if told.generation >= 0 else MemberState.UNJOINED
+        return ConsumerGroupMetadata(
+            told.group_id, told.generation, told.member_id, told.instance_id, state
+        )
+
+    def _check_group(self) -> None:
+        self._check_open()
+        if self._group_id is None:
+            raise IllegalStateError("Requires group_id")
+
+    # ---- the rest -----------------------------------------------------------------------------
+
+    def bootstrap_connected(self) -> bool:
+        """Whether the consumer has found its cluster and is not closed."""
+        return not self._closed
+
+    def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
+        """Look at the cluster again, within `timeout_ms`."""
+        with translating():
+            self._admin.describe_cluster(timeout=_seconds(timeout_ms))
+
+    def metrics(self, raw: bool = False) -> dict[str, Any]:
+        """Figures by name, in a group `consumer-metrics`, those of fetching also in
+        `consumer-fetch-manager-metrics`; with `raw` without groups.
+        """
+        with translating():
+            figures = self._consumer.metrics()
+        if raw:
+            return dict(figures)
+        fetching = {n: v for n, v in figures.items() if n.startswith(("fetch", "records", "bytes"))}
+        return {"consumer-metrics": figures, "consumer-fetch-manager-metrics": fetching}
+
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        """Commit what was read, where that is done by itself and `autocommit` says so, leave the
+        group, and let go of connections.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        with translating():
+            if autocommit:
+                self._consumer.close(_seconds(timeout_ms))
+            else:
+                # As after an error: what the last poll returned counts as not read.
+                unfinished = RuntimeError("closed without a commit")
+                self._consumer.__exit__(RuntimeError, unfinished, None)
+            self._admin.close()
+        for name in ("key_deserializer", "value_deserializer"):
+            close = getattr(self.config.get(name), "close", None)
+            if callable(close):
+                close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise IllegalStateError("KafkaConsumer is closed")
+
+    def __enter__(self) -> KafkaConsumer:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        self.close(autocommit=exc_type is None)
+
+
+class _Reading:
+    """Translates what a poll raises; a topic that is not there ends the block without an error."""
+
+    def __init__(self, on_missing: Callable[[], bool]) -> None:
+        self._on_missing = on_missing
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if isinstance(error, errors.UnknownTopicOrPartition):
+            with translating():
+                return self._on_missing()
+        if isinstance(error, errors.PylogError):
+            raise translated(error) from error
+        return False
+
+
+def _now_s() -> float:
+    return SYSTEM_CLOCK.monotonic_ms() / 1000
+
+
+def _seconds(timeout_ms: float | None) -> float | None:
+    return None if timeout_ms is None else timeout_ms / 1000
+
+
+def _positions(offsets: Mapping[Any, Any] | None) -> Any:
+    if offsets is None:
+        return None
+    return {ours(tp): position_of(given) for tp, given in offsets.items()}
+
+
+def _check_topic(topic: Any) -> None:
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic must be a str, not {topic!r}")
+    fault = topic_name_fault(topic)
+    if fault is not None:
+        raise ValueError(fault)
+
+
+def _listening(listener: Any) -> Listening | None:
+    if listener is None:
+        return None
+    if isinstance(listener, AsyncConsumerRebalanceListener):
+        raise TypeError(
+            "an AsyncConsumerRebalanceListener is not taken: its coroutines would have no loop; "
+            "write a ConsumerRebalanceListener with plain methods"
+        )
+    if not isinstance(listener, ConsumerRebalanceListener):
+        raise TypeError("listener must be a ConsumerRebalanceListener")
+    return Listening(listener)

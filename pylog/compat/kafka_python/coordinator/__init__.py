@@ -1,0 +1,1 @@
+"""How kafka-python's groups share partitions out."""

@@ -1,0 +1,1 @@
+"""kafka-python's assignors, as names that a consumer is given; pylog's own do the work."""

@@ -1,0 +1,7 @@
+"""The range assignor."""
+
+
+class RangePartitionAssignor:
+    """Topic by topic, in ranges."""
+
+    name = "range"

@@ -1,0 +1,7 @@
+"""The sticky assignor."""
+
+
+class StickyPartitionAssignor:
+    """As few moves as possible."""
+
+    name = "sticky"
