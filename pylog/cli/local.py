@@ -35,6 +35,8 @@ LOOK_S: Final = 0.2
     help="Where the data stays. Default: a temporary folder, removed at the end.",
 )
 @click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="For all brokers.")
+@click.option("--console", is_flag=True, help="Web pages of the cluster as well.")
+@click.option("--console-allow-writes", is_flag=True, help="Pages that also change something.")
 @with_settings
 def local(
     settings: Settings,
@@ -42,6 +44,8 @@ def local(
     listen: str | None,
     data_dir: Path | None,
     configs: tuple[str, ...],
+    console: bool,
+    console_allow_writes: bool,
 ) -> int:
     """Run a cluster of broker processes here; stops in order on Ctrl-C or SIGTERM.
 
@@ -51,6 +55,7 @@ def local(
 
     \b
     pylog local --brokers 3 --listen 127.0.0.1:9092
+    pylog local --console
     pylog local --data-dir ./data --config min.insync.replicas=2 --config log.retention.ms=60000
     """
     from pylog.local import LocalCluster
@@ -59,11 +64,18 @@ def local(
     stop = _Stop()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop.on_signal)
-    with LocalCluster(brokers, data_dir=data_dir, config=config, listen=listen) as cluster:
+    with LocalCluster(
+        brokers, data_dir=data_dir, config=config, listen=listen,
+        console=console or console_allow_writes, console_allow_writes=console_allow_writes,
+    ) as cluster:  # fmt: skip
+        pages = cluster.console_url
         if settings.as_json:
-            print_json({"bootstrap_servers": cluster.bootstrap_servers, "brokers": brokers})
+            told = {"bootstrap_servers": cluster.bootstrap_servers, "brokers": brokers}
+            print_json(told | ({} if pages is None else {"console": pages}))
         else:
-            click.echo(f"pylog ready: brokers={brokers} bootstrap={cluster.bootstrap_servers}")
+            also = "" if pages is None else f" console={pages}"
+            ready = f"brokers={brokers} bootstrap={cluster.bootstrap_servers}{also}"
+            click.echo(f"pylog ready: {ready}")
         sys.stdout.flush()
         return _watch(cluster, stop)
 
