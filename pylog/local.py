@@ -33,6 +33,7 @@ from pylog.temporary_folder import TemporaryFolder
 
 START_SECONDS_MAX: Final = 60.0
 STOP_SECONDS_MAX: Final = 20.0
+CONSOLE_STOP_SECONDS_MAX: Final = 5.0
 NODE_END_SECONDS: Final = 1.0
 """From the end of a broker's session to the end of its process."""
 LOG_TAIL_BYTES: Final = 2000
@@ -203,10 +204,14 @@ class LocalCluster:
         *,
         listen: str | None = None,
         racks: Iterable[str] = (),
+        console: bool = False,
+        console_allow_writes: bool = False,
     ) -> None:
         """`listen`: the gateway's address on this machine, `host:port`; None or port 0: a free
         port of 127.0.0.1. `racks`: of brokers 1, 2 and so on, again from the first after the last.
-        Raises InvalidConfig and BrokerNotAvailable, which name what is wrong.
+        `console`: web pages of the cluster at `console_url`, which only show unless
+        `console_allow_writes`. Raises InvalidConfig and BrokerNotAvailable, which name what is
+        wrong.
         """
         if find_spec("pylog_broker") is None:
             raise errors.ResourceNotFound(
@@ -230,6 +235,9 @@ class LocalCluster:
         self._secret = secrets.token_hex(32)
         self._owner = os.getpid()
         self._head: _Process | None = None
+        self._console: _Process | None = None
+        self._console_writes = console_allow_writes
+        self._console_port = 0
         self._nodes: dict[int, _Process] = {}
         self._held = HeldPorts()
         self._gateway_host, self._gateway_port = gateway
@@ -241,6 +249,8 @@ class LocalCluster:
             self._make_folder()
             self._count = max(brokers, len(self._found()))
             self._start_all()
+            if console or console_allow_writes:
+                self._start_console()
         except BaseException:
             self.close()
             raise
@@ -268,6 +278,11 @@ class LocalCluster:
             said["controller"] = f"http://{self._head.metrics}"
         said |= {id: f"http://{node.metrics}" for id, node in self._nodes.items() if node.metrics}
         return said
+
+    @property
+    def console_url(self) -> str | None:
+        """Where the web pages are; None without `console=True`."""
+        return f"http://127.0.0.1:{self._console_port}/" if self._console_port else None
 
     @property
     def kafka_bootstrap_servers(self) -> str:
@@ -346,6 +361,8 @@ class LocalCluster:
             return
         self._closed = True
         atexit.unregister(self.close)
+        if self._console is not None:
+            self._console.end(signal.SIGTERM, CONSOLE_STOP_SECONDS_MAX)
         self._stop_all()
         self._held.close()
         if self._temporary is not None:
@@ -433,6 +450,17 @@ class LocalCluster:
             for node, _ in started:
                 node.end(signal.SIGKILL, 0)
             raise
+
+    def _start_console(self) -> None:
+        """Its process gets no secret of the cluster: it is a client like any other."""
+        self._console_port = self._held.any()
+        command = [
+            *PYTHON, "pylog.console", "--bootstrap-servers", self.bootstrap_servers,
+            "--listen", f"127.0.0.1:{self._console_port}", "--parent-pid", str(self._owner),
+            *(["--allow-writes"] if self._console_writes else []),
+        ]  # fmt: skip
+        self._console = _Process("the console", command, "", self._log_file("console"))
+        self._console.wait_ready(self._deadline_ms())
 
     def _new_ports(self) -> _Ports:
         return self._held.any(), self._held.any(), self._held.any()

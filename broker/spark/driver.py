@@ -30,6 +30,7 @@ from pylog_broker import logs
 from pylog_broker.process.addresses import parse_address
 from pylog_broker.process.host import is_this_machine
 from pylog_broker.spark import checks, executor, jvm
+from pylog_broker.spark.console import ConsoleProcess
 from pylog_broker.spark.guardian import command as guardian_command
 from pylog_broker.spark.memory import executor_memory
 from pylog_broker.spark.settings import SparkSettings, parse_settings
@@ -155,6 +156,7 @@ class Driver:
         self._loop: asyncio.AbstractEventLoop
         self._stopping = asyncio.Event()
         self._head: Any = None
+        self._console: ConsoleProcess | None = None
         self._jvm_gone = False
 
     async def run(self) -> int:
@@ -187,6 +189,7 @@ class Driver:
                 f"the gateway cannot listen on {settings.listen}: {error.strerror or error}; "
                 "set spark.pylog.listen to a free address"
             ) from None
+        await self._start_console()
         threading.Thread(target=self._supervise, name="spark", daemon=True).start()
         announce = self._loop.create_task(self._announce())
         await self.until_stopped(self._head)
@@ -225,6 +228,22 @@ class Driver:
             start_new_session=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         )
+
+    async def _start_console(self) -> None:
+        settings = self._settings
+        if not settings.console_listen:
+            return
+        self._console = ConsoleProcess(
+            self._head.bootstrap,
+            settings.console_listen,
+            allow_writes=settings.console_allow_writes,
+            allow_plaintext=settings.allow_plaintext,
+            host_name=settings.advertised_host,
+        )
+        try:
+            await self._console.start()
+        except errors.PylogError as error:
+            raise CannotStart(str(error)) from None
 
     def _supervise(self) -> None:
         """The thread `spark`: the job of N tasks, for as long as the application lives."""
@@ -281,9 +300,12 @@ class Driver:
                 return  # the metadata log has failed, which ends the driver
         sys.stdout.write(
             f"pylog ready: cluster={self._head.cluster_id} brokers={wanted} "
-            f"bootstrap={self._head.bootstrap}\n"
+            f"bootstrap={self._head.bootstrap}{self._console_words()}\n"
         )
         sys.stdout.flush()
+
+    def _console_words(self) -> str:
+        return "" if self._console is None else f" console={self._console.address}/"
 
     def _say_what_is_missing(self, seconds: float) -> None:
         live = sorted(self._head.live_brokers())
@@ -341,6 +363,8 @@ class Driver:
         return self._status
 
     async def _stop_all(self) -> None:
+        if self._console is not None:
+            self._console.stop()
         if self._head is None:
             return
         if not await self._head.stop_cluster(STOP_BROKERS_SECONDS):

@@ -90,6 +90,19 @@ TABLE: Final = ConfigTable(
             "n port + n; port 0 takes free ones; empty: off.",
         ),
         ConfigKey(
+            "spark.pylog.console.listen",
+            str,
+            "",
+            "host:port of the web console on the driver; port 0 takes a free one; empty: off.",
+        ),
+        ConfigKey(
+            "spark.pylog.console.allow.writes",
+            bool,
+            False,
+            "Whether the console also produces, resets groups, elects leaders and aborts "
+            "transactions.",
+        ),
+        ConfigKey(
             "spark.pylog.start.timeout.ms",
             int,
             60_000,
@@ -114,6 +127,8 @@ class SparkSettings:
     advertised_host: str | None
     allow_plaintext: bool
     start_timeout_ms: int
+    console_listen: str
+    console_allow_writes: bool
     broker_config: dict[str, str]
 
 
@@ -161,5 +176,7 @@ def parse_settings(conf: Mapping[str, str], *, submit_dir: str, master: str) -> 
         advertised_host=values["spark.pylog.advertised.host"],
         allow_plaintext=values["spark.pylog.allow.plaintext"],
         start_timeout_ms=values["spark.pylog.start.timeout.ms"],
+        console_listen=values["spark.pylog.console.listen"],
+        console_allow_writes=values["spark.pylog.console.allow.writes"],
         broker_config=broker_config,
     )

@@ -51,6 +51,8 @@ LOOK_S: Final = 0.2
     is_flag=True,
     help="Return when the cluster is ready, and leave it running; needs --data-dir.",
 )
+@click.option("--console", is_flag=True, help="Web pages of the cluster as well.")
+@click.option("--console-allow-writes", is_flag=True, help="Pages that also change something.")
 @with_settings
 def local(
     settings: Settings,
@@ -61,6 +63,8 @@ def local(
     configs: tuple[str, ...],
     config_file: str | None,
     daemon: bool,
+    console: bool,
+    console_allow_writes: bool,
 ) -> int:
     """Run a cluster of broker processes here; stops in order on Ctrl-C or SIGTERM.
 
@@ -70,6 +74,7 @@ def local(
 
     \b
     pylog local --brokers 3 --listen 127.0.0.1:9092
+    pylog local --console
     pylog local --data-dir ./data --config min.insync.replicas=2 --config log.retention.ms=60000
     pylog local --data-dir ./data --config-file server.properties --daemon
     """
@@ -78,17 +83,26 @@ def local(
     if daemon:
         if data_dir is None:
             raise click.UsageError("--daemon needs --data-dir: nobody would remove the folder")
+        if console or console_allow_writes:
+            raise click.UsageError("--console ends with this command; with --daemon: pylog console")
         return start_in_background(settings, brokers, listen, data_dir.absolute(), racks, config)
     from pylog.local import LocalCluster
 
     stop = _Stop()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop.on_signal)
-    with LocalCluster(brokers, data_dir, config, listen=listen, racks=racks) as cluster:
+    with LocalCluster(
+        brokers, data_dir, config, listen=listen, racks=racks,
+        console=console or console_allow_writes, console_allow_writes=console_allow_writes,
+    ) as cluster:  # fmt: skip
+        pages = cluster.console_url
         if settings.as_json:
-            print_json({"bootstrap_servers": cluster.bootstrap_servers, "brokers": brokers})
+            told = {"bootstrap_servers": cluster.bootstrap_servers, "brokers": brokers}
+            print_json(told | ({} if pages is None else {"console": pages}))
         else:
-            click.echo(f"pylog ready: brokers={brokers} bootstrap={cluster.bootstrap_servers}")
+            also = "" if pages is None else f" console={pages}"
+            ready = f"brokers={brokers} bootstrap={cluster.bootstrap_servers}{also}"
+            click.echo(f"pylog ready: {ready}")
         sys.stdout.flush()
         return _watch(cluster, stop)
 

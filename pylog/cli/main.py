@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "cluster": ("pylog.cli.cluster:cluster", "Look at the cluster and its brokers."),
     "completion": ("pylog.cli.completion:completion", "Print a script that completes words."),
     "configs": ("pylog.cli.configs:configs", "Describe and alter settings of topics and brokers."),
+    "console": ("pylog.console.command:console", "Serve web pages of the cluster."),
     "consume": ("pylog.cli.consume:consume", "Print the records of a topic."),
     "docs": ("pylog.cli.docs:docs", "Print where documentation and notebooks are, or show them."),
     "features": ("pylog.cli.features:features", "Look at what all brokers support, and raise it."),
