@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,6 +18,7 @@ from pylog import AdminClient, errors
 from pylog.aio import AsyncAdminClient
 from pylog.cli.main import main
 from pylog.client.admin.sink_types import WrittenRange
+from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.rpc.v1 import sink_pb2
 from tests.fakes.raw_client import RawClient
@@ -477,3 +481,77 @@ def until_listed(sink: RawSink) -> list[sink_pb2.ListedSink]:
         return answer
 
     return list(until_it_works(ask).sinks)
+
+
+class Query:
+    """Writes each batch by a task for each partition, some of which are attempted twice; after a
+    failure it starts again, as another run, with the batch that it does not know to count.
+    """
+
+    def __init__(self, world: RawTransactions, topic: str, number: int, seed: int) -> None:
+        self.topic = topic
+        self.sink = RawSink(world, f"{topic}-{number}")
+        self.number = number
+        self.rng = random.Random(f"{seed} {number}")
+        self.runs = 0
+        self.attempts = itertools.count()
+
+    def value(self, batch: int) -> bytes:
+        return b"%d-%d" % (self.number, batch)
+
+    def run(self, batches: int) -> None:
+        batch = 0
+        while batch < batches:
+            try:
+                self.write(batch)
+            except (errors.PylogError, grpc.RpcError):
+                self.runs += 1
+                assert self.runs < 100
+            else:
+                batch += 1
+
+    def write(self, batch: int) -> None:
+        run = f"run-{self.runs}"
+        if self.sink.begin(batch, 0, next(self.attempts), run).HasField("decided"):
+            return
+        won = []
+        for task in range(3):
+            for _ in range(self.rng.choice((1, 1, 2))):
+                staged = self.sink.staged(
+                    batch, self.topic, [self.value(batch)], partition=task, task=task,
+                    attempt=next(self.attempts), run=run,
+                )  # fmt: skip
+            won.append(staged)
+        self.sink.decide(batch, *won, run=run, rows=3)
+
+
+def test_batches_count_once_whatever_dies(
+    cluster: LocalCluster, world: RawTransactions, topic: str
+) -> None:
+    """Two queries, while one broker after the other is killed."""
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    queries = [Query(world, topic, number, seed) for number in range(2)]
+    batches = 15
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(query.run, batches) for query in queries]
+        while not all(each.done() for each in running):
+            broker = rng.choice(cluster.brokers)
+            cluster.kill(broker)
+            SYSTEM_CLOCK.sleep(rng.uniform(0, 2))
+            restart(cluster, world, broker, topic)
+        for each in running:
+            each.result()
+    for query in queries:
+        query.sink.abort(batches, run=f"run-{query.runs}")
+
+    def nobody_waits() -> bool:
+        found = [world.fetch(topic, partition, committed=True) for partition in range(3)]
+        return all(each.last_stable_offset == each.high_watermark for each in found)
+
+    eventually(40, nobody_waits, f"all has ended, seed {seed}")
+    for partition in range(3):
+        seen = world.committed(topic, partition)
+        for query in queries:
+            mine = [value for value in seen if value and value.startswith(b"%d-" % query.number)]
+            assert mine == [query.value(batch) for batch in range(batches)], f"seed {seed}"

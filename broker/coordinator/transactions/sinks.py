@@ -338,6 +338,16 @@ class Sinks:
         record = _record_of(request.sink, transactional_id, prepared)
         return Decision([record], [self._timer(wall_ms, transactional_id, prepared), reply])
 
+    def check_writes(self, transactional_id: str) -> None:
+        """Raises InvalidTxnState where no attempt has the id: nothing would end its transaction; or
+        where that is prepared, whose driver knows all that it has written.
+        """
+        sink = self._sinks.get(sink_of(transactional_id))
+        task = None if sink is None else sink.tasks.get(transactional_id)
+        if task is None or task.is_prepared:
+            what = "belongs to no attempt" if task is None else "is prepared"
+            raise InvalidTxnState(f"{transactional_id!r} {what}: it writes nothing")
+
     # ---- batches ---------------------------------------------------------------------------------
 
     def decide(self, wall_ms: int, request_id: RequestId, request: DecideBatch) -> Decision:

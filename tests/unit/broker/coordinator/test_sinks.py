@@ -17,7 +17,11 @@ from pylog.errors import (
 from pylog_broker.coordinator.runtime import shard as shards
 from pylog_broker.coordinator.transactions.config import TransactionConfig
 from pylog_broker.coordinator.transactions.coordinator import TransactionCounts
-from pylog_broker.coordinator.transactions.messages import AddPartitions, InitProducer
+from pylog_broker.coordinator.transactions.messages import (
+    AddPartitions,
+    InitProducer,
+    PartitionsAdded,
+)
 from pylog_broker.coordinator.transactions.sink_messages import (
     KEEP_FOREVER,
     AbortBatch,
@@ -157,6 +161,26 @@ def test_no_decision_names_an_attempt_that_is_not_prepared(shard: Sinks) -> None
     shard.write(member)
     assert isinstance(shard.decide(member), InvalidTxnState)
     assert shard.states() == {"0": "Ongoing"}
+
+
+def test_a_prepared_attempt_begins_on_no_other_partition(shard: Sinks) -> None:
+    member = shard.staged()
+    assert shard.write(member, A) == PartitionsAdded({A: None}), "a request that came twice"
+    refused = shard.write(member, B)
+    assert isinstance(refused, InvalidTxnState)
+    assert "is prepared: it writes nothing" in str(refused)
+
+
+def test_nothing_is_written_with_an_id_that_no_attempt_has(shard: Sinks) -> None:
+    """It would hold back readers for ever."""
+    member = shard.staged()
+    shard.decide(member)
+    shard.write_markers()
+    guessed = Member(member.transactional_id, member.identity.next)
+    refused = shard.write(guessed)
+    assert isinstance(refused, InvalidTxnState)
+    assert "belongs to no attempt" in str(refused)
+    assert shard.states() == {"0": "CompleteCommit"}
 
 
 def test_no_decision_names_an_attempt_of_another_batch(shard: Sinks) -> None:
