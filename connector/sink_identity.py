@@ -77,11 +77,11 @@ def sink_id_of(options: SinkOptions) -> str:
 
 def _run_of(properties: Properties) -> str:
     """Spark makes the run's id the job group, until the user sets another one; it stands in the
-    description of jobs as well.
+    description of jobs as well, behind the query's name, which may say anything.
     """
-    told = _RUN_IN_DESCRIPTION.search(properties(DESCRIPTION) or "")
-    if told is not None:
-        return told[1]
+    told = _RUN_IN_DESCRIPTION.findall(properties(DESCRIPTION) or "")
+    if told:
+        return str(told[-1])
     group = properties(JOB_GROUP)
     if group is not None and _UUID.fullmatch(group):
         return group

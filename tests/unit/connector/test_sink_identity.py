@@ -40,6 +40,12 @@ def test_the_query_run_and_batch_are_what_spark_tells() -> None:
     assert batch(to, query="q", batch="4", group="mine", description=TOLD) == expected
 
 
+def test_the_querys_name_may_look_like_anything() -> None:
+    found = batch(options(), query="q", batch="4", description=f"runId = {OTHER}, {TOLD}")
+    assert found is not None
+    assert found.run_id == RUN
+
+
 def test_outside_of_a_query_there_is_none() -> None:
     assert batch(options(topic="a")) is None
     assert batch(options(topic="a"), group="mine", query="q") is None
