@@ -25,7 +25,7 @@ from pylog import errors
 from pylog.model import TopicPartition
 
 VERSION: Final = 3
-"""What is written: Kafka's newest. Each version is read."""
+"""The version that is written: Kafka's newest. Each version is read."""
 
 NO_GENERATION: Final = -1
 
@@ -44,7 +44,7 @@ class Subscription(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What a member is to read."""
+    """The partitions that a member is to read."""
 
     partitions: tuple[TopicPartition, ...] = ()
     user_data: bytes | None = None

@@ -1,4 +1,4 @@
-"""What a transactional id may be called, and who asks in its name."""
+"""Rules of transactional ids, and who may ask in their name."""
 
 from __future__ import annotations
 

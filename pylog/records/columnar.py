@@ -49,7 +49,7 @@ _OFFSET_MAX: Final = 2**63 - 1
 
 
 def record_schema(include_headers: bool) -> pa.Schema:
-    """What `decode_to_arrow` returns."""
+    """The result of `decode_to_arrow`."""
     return RECORD_SCHEMA_WITH_HEADERS if include_headers else RECORD_SCHEMA
 
 
