@@ -827,7 +827,7 @@ def _as_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_cluster_wide(given: Mapping[str, str]) -> dict[str, str]:
-    """What counts of the settings that a broker was started with."""
+    """The settings of a broker's start that count."""
     return {name: given[name] for name in given if name not in CLUSTER_WIDE_NAMES}
 
 

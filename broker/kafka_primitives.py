@@ -30,7 +30,7 @@ class MalformedMessage(InvalidRequest):
 
 
 DECODE_FAULTS: Final = (struct_error, IndexError, UnicodeDecodeError)
-"""What reading past the end or reading nonsense raises below the generated code."""
+"""Raised below the generated code by reads past the end and of bytes that make no sense."""
 
 
 def truncated(field: str, wanted: int, left: int) -> NoReturn:

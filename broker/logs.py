@@ -42,7 +42,7 @@ class Identity:
     cluster: str = ""
 
     def fields(self) -> dict[str, Any]:
-        """What is known."""
+        """The fields that are known."""
         known = {
             "cluster": self.cluster or None,
             "broker": self.broker,

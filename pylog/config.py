@@ -62,7 +62,7 @@ class ConfigKey:
     """A secret: never shown, not even to who may change it."""
 
     def allowed(self) -> str:
-        """What values the setting takes, in words."""
+        """The values that the setting takes, in words."""
         if self.choices is not None:
             return "one of " + ", ".join(self.choices)
         words = _TYPE_NAMES[self.type]

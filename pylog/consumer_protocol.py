@@ -28,9 +28,9 @@ from pylog import errors
 from pylog.model import TopicPartition
 
 VERSION: Final = 3
+"""The version that is written: Kafka's newest. Each version is read."""
 _SHARED_OUT: Final = b"pylog\x00"
-"""What the leader's own user data begin with; the last byte is their version."""
-"""What is written: Kafka's newest. Each version is read."""
+"""The leader's own user data begin so; the last byte is their version."""
 
 NO_GENERATION: Final = -1
 
@@ -49,7 +49,7 @@ class Subscription(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What a member is to read."""
+    """The partitions that a member is to read."""
 
     partitions: tuple[TopicPartition, ...] = ()
     user_data: bytes | None = None

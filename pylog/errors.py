@@ -15,7 +15,7 @@ from pylog.plain_text import escaped
 
 
 class PylogError(Exception):
-    """What every pylog error derives from.
+    """The base of every pylog error.
 
     The message says which address, topic, partition, setting or limit is meant, and what to do.
     """

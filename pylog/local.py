@@ -125,7 +125,7 @@ class _Process:
         return self._process.poll()
 
     def wait_ready(self, deadline_ms: int) -> dict[str, Any]:
-        """What the process says when it serves; its own error, or one with its log's end."""
+        """The process's message when it serves; its own error, or one with its log's end."""
         said = b""
         ready = select.poll()  # unlike select(), takes descriptors above 1023
         ready.register(self._ready, select.POLLIN)

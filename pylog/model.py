@@ -46,14 +46,14 @@ TOPIC_NAME_LENGTH_MAX: Final = 249
 
 
 class TimestampType(IntEnum):
-    """Who set a record's timestamp."""
+    """The origin of a record's timestamp."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class AcknowledgeType(IntEnum):
-    """What becomes of a record that a share group has delivered (KIP-932)."""
+    """The fate of a record that a share group has delivered (KIP-932)."""
 
     ACCEPT = 1
     """It is done with."""

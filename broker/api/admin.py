@@ -119,7 +119,7 @@ class AdminHandler:
     async def describe_configs(
         self, _context: RequestContext, questions: Sequence[ConfigsQuestion]
     ) -> list[DescribedConfig]:
-        """What holds for each resource, and why; as committed."""
+        """The settings that hold for each resource, and why; as committed."""
         check_items(len(questions), "resources")
         return [*map(self._controller.describe_configs, questions)]
 

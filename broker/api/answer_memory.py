@@ -28,7 +28,7 @@ class Taker(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """What it has not taken by now."""
+        """The bytes that it has not taken by now."""
 
     def drop(self, fault: errors.PylogError) -> None:
         """End it, for that reason. It takes nothing, so it cannot be told."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DataApi:
-    """What passes records: the requests that every edge has, and that are too many to cost much."""
+    """The requests with records, which every edge has, and which are too many to cost much."""
 
     produce: ProduceHandler
     fetch: FetchHandler
@@ -83,7 +83,7 @@ class DataApi:
 
 @dataclass(frozen=True, slots=True)
 class GroupApi:
-    """What members of groups, and whoever looks after groups, ask."""
+    """Handlers for members of groups, and for those who look after groups."""
 
     find_coordinator: FindCoordinatorHandler
     members: MembersHandler
@@ -118,7 +118,7 @@ class GroupApi:
 
 @dataclass(frozen=True, slots=True)
 class TransactionApi:
-    """What transactional producers, and whoever looks after transactions, ask."""
+    """Handlers for transactional producers, and for those who look after transactions."""
 
     producers: TransactionsHandler
     offsets: TxnOffsetsHandler

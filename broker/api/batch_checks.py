@@ -34,7 +34,7 @@ from pylog_broker.storage.log.recompression import (
 INLINE_BYTES_MAX: Final = 16 * 1024
 """Of compressed batches in one request that are checked on the loop: the default `batch.size`."""
 INLINE_UNPACKED_MAX: Final = 32 * 1024
-"""What one of them may unpack to there."""
+"""The size to which one of them may unpack there."""
 
 _KEEPS_PLAIN: Final = ("producer", "uncompressed")
 _ATTRIBUTES_LOW_BYTE: Final = 22  # of a batch: bytes 21 and 22, big endian

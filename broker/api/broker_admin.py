@@ -1,4 +1,4 @@
-"""What administrators ask of one broker: what only it can tell, and settings as it knows them."""
+"""A broker's answers to administrators: what only it can tell, and settings as it knows them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class DescribeConfigsHandler:
     async def handle(
         self, _context: RequestContext, questions: Sequence[ConfigsQuestion]
     ) -> list[DescribedConfig]:
-        """What holds for each resource, and why. Raises InvalidRequest for too many."""
+        """The settings that hold for each resource, and why. Raises InvalidRequest for too many."""
         check_items(len(questions), "resources")
         image = self._image()
         return [describe(image, self._static_config, question) for question in questions]

@@ -45,7 +45,7 @@ class ListenerView(NamedTuple):
 
 
 class Role(Enum):
-    """What a replica is on its broker."""
+    """The role of a replica on its broker."""
 
     LEADER = "leader"
     FOLLOWER = "follower"

@@ -27,7 +27,7 @@ AnswerT = TypeVar("AnswerT")
 _log: Final = logging.getLogger("pylog.api")
 
 _ITEMS: Final = ("topics", "partitions", "resources", "directories")
-"""What the items of an answer are called, where it is no list of them."""
+"""The name of an answer's items, where it is no list of them."""
 
 
 class Calls:

@@ -23,7 +23,7 @@ Found = Callable[[Sequence[PartitionData]], None]
 
 
 class _Fetching:
-    """Who waits for a fetch's answers: the replica manager's token."""
+    """The replica manager's token of a fetch, called with the answers."""
 
     __slots__ = ("_began", "_count", "_done", "_stands")
 

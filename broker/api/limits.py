@@ -1,4 +1,4 @@
-"""What one request may name."""
+"""Limits of what one request may name."""
 
 from __future__ import annotations
 

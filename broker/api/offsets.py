@@ -80,7 +80,7 @@ class DeleteRecordsHandler:
 async def _answered(
     manager: ReplicaManager, ask: Callable[[Callable[[Sequence[Any]], None]], None]
 ) -> Sequence[Any]:
-    """What the manager gives to the token that `ask` hands it; cancelled, it forgets the token."""
+    """The answer to the token that `ask` hands the manager; cancelled, it forgets the token."""
     future: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
 
     def done(answers: Sequence[Any]) -> None:

@@ -69,7 +69,7 @@ def times(came: float | None = None) -> RequestTimes | None:
 async def told(
     api: str, context: RequestContext, work: Awaitable[T], came: float | None = None
 ) -> T:
-    """What `work` gives, with a line about it; also where it raises."""
+    """The result of `work`, with a line about it; also where it raises."""
     timed = times(came)
     if timed is None:
         return await work

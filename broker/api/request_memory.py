@@ -25,7 +25,7 @@ LOOKS_ABOVE_LIMIT_MAX: Final = 10
 LOOKS_FOR_ANSWERS_MAX: Final = 5
 """Looks for which a large request waits where small ones take what room there is."""
 SMALL_BYTES: Final = 8 * 1024
-"""What a connection without a large request brings when it reads on: its buffer."""
+"""The bytes that a connection without a large request brings when it reads on: its buffer."""
 
 
 class Receiver(Protocol):

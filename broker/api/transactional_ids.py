@@ -1,4 +1,4 @@
-"""What a transactional id may be called, and which partition has it."""
+"""Rules of transactional ids, and the partition that has one."""
 
 from __future__ import annotations
 

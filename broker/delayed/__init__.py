@@ -1,1 +1,1 @@
-"""What waits: deadlines in a timing wheel, operations in a purgatory."""
+"""Waiting: deadlines in a timing wheel, operations in a purgatory."""

@@ -429,7 +429,7 @@ def marker_rows(path: Path) -> Iterator[Row]:
 
 
 def clock_rows(path: Path) -> Iterator[Row]:
-    """What a broker knew of the clocks: milliseconds, the monotonic ones since the boot."""
+    """A broker's readings of its clocks: milliseconds, the monotonic ones since the boot."""
     try:
         _, boot_id, numbers = path.read_text("ascii").rstrip("\n").split("\n")
         known = parse_reading(numbers)

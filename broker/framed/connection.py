@@ -253,7 +253,7 @@ class StreamConnection(Connection):
 
     @property
     def context(self) -> RequestContext:
-        """Who is at the other end, once it has greeted."""
+        """The client at the other end, once it has greeted."""
         return self._context
 
     @property

@@ -51,7 +51,7 @@ else:  # these are generic only for the type checker
 
 
 _REQUESTS: Final = {"ProduceStream": "Produce", "FetchStream": "Fetch"}
-"""What Kafka calls a method, where it differs."""
+"""Kafka's names of methods, where they differ."""
 
 _COUNTED_HERE: Final = "/pylog.v1.Cluster/"
 """Methods that begin so. All others are counted by their handlers, or on the way to these."""

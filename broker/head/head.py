@@ -85,7 +85,7 @@ class Head:
         return self._endpoint
 
     def _follow(self, config: BrokerConfig) -> None:
-        """What `configs alter` changes on a running driver."""
+        """The settings that `configs alter` changes on a running driver."""
         if self._controller is not None:
             follow(config.logging_level, self._controller.controller.image.cluster_configs())
         if self._gateway is not None:

@@ -1,4 +1,4 @@
-"""What the driver (controller and gateway) shows to Prometheus and to health checks."""
+"""Metrics of the driver (controller and gateway), and its answers to health checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the controller and gateway are started with. Imports cheaply."""
+"""The settings of the controller and gateway. Imports cheaply."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _proof(secret: bytes, role: bytes, client_nonce: bytes, server_nonce: bytes)
 
 
 class HandshakeState(Enum):
-    """What the server waits for."""
+    """The message that the server waits for."""
 
     MECHANISM = auto()
     """The client has not chosen yet."""

@@ -73,7 +73,7 @@ _FETCH_OFFERED: Final = OFFERED[fetch.KEY]
 
 
 class RequestHeader(NamedTuple):
-    """Who asks what; the body begins at `body`."""
+    """A request's header; the body begins at `body`."""
 
     api_key: int
     api_version: int

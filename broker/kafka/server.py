@@ -88,7 +88,7 @@ _OWN: Final = frozenset(
         sasl_handshake,
     )
 )
-"""What is answered here itself."""
+"""The APIs that are answered here."""
 
 Perform = Callable[[Sequence[Effect]], None]
 
@@ -156,7 +156,7 @@ class ReplicationServer:
 
     @property
     def quotas(self) -> ConnectionQuotas:
-        """What counts its connections."""
+        """The quotas that count its connections."""
         return self._gate.quotas
 
     def count(self, fetched: ReplicaFetched, seconds: float) -> None:

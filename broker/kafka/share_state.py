@@ -116,7 +116,7 @@ class ShareStates(Protocol):
         """There is state."""
 
     async def read(self, request: ReadState) -> StateRead:
-        """What a leader begins with."""
+        """The state with which a leader begins."""
 
     async def write(self, request: WriteState) -> None:
         """It is there."""
@@ -215,7 +215,7 @@ def _batch(each: ReadStateBatch | WrittenStateBatch) -> StateBatch:
 
 
 def share_state_apis(states: ShareStates) -> list[AnyBoundBrokerApi]:
-    """What a broker answers for the partitions of `__share_group_state` that it leads."""
+    """A broker's answers for the partitions of `__share_group_state` that it leads."""
     handlers = _Handlers(states)
     return [
         _bound(INITIALIZE_STATE, handlers.initialize, _initialize_results),
@@ -361,7 +361,7 @@ ListOffsets = Callable[[list[OffsetQuery]], Awaitable[Iterable[OffsetAnswer]]]
 
 
 def list_offsets_api(answer: ListOffsets) -> AnyBoundBrokerApi:
-    """What a broker answers of the partitions that it leads."""
+    """A broker's answers about the partitions that it leads."""
 
     async def handle(_context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
         queries = [

@@ -59,7 +59,7 @@ def addition_to_wire(request: AddPartitions) -> AddPartitionsToTxnRequest:
 
 
 def additions_from_wire(request: AddPartitionsToTxnRequest) -> list[AddPartitions]:
-    """What is asked, transaction by transaction."""
+    """The question, transaction by transaction."""
     return [
         AddPartitions(
             each.transactional_id,
@@ -79,7 +79,7 @@ def additions_from_wire(request: AddPartitionsToTxnRequest) -> list[AddPartition
 def added_from_wire(
     request: AddPartitions, response: AddPartitionsToTxnResponse
 ) -> Mapping[TopicPartition, PylogError | None]:
-    """What became of each partition. Raises the error of the request as a whole."""
+    """The outcome for each partition. Raises the error of the request as a whole."""
     if response.error_code:
         raise from_code(response.error_code, f"the coordinator of {request.transactional_id!r}")
     codes = {
@@ -162,7 +162,7 @@ def markers_to_wire(markers: Sequence[WriteMarker]) -> WriteTxnMarkersRequest:
 def written_from_wire(
     markers: Sequence[WriteMarker], response: WriteTxnMarkersResponse
 ) -> list[Failure | None]:
-    """What became of each."""
+    """The outcome of each."""
     codes = {
         TopicPartition(topic.name, each.partition_index): each.error_code
         for result in response.markers
@@ -231,5 +231,5 @@ def _marker_result(
 
 
 def transaction_apis(add: Add, write: Write) -> tuple[AnyBoundBrokerApi, ...]:
-    """What brokers ask of this one about transactions."""
+    """The APIs for other brokers that are about transactions."""
     return _bound_addition(add), _bound_markers(write)

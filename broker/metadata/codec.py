@@ -477,7 +477,7 @@ def decode_streams_topics(message: cluster_pb2.CreateStreamsTopicsRequest) -> Cr
 def encode_streams_topics_created(
     answer: TopicsCreated,
 ) -> cluster_pb2.CreateStreamsTopicsResponse:
-    """What became of each."""
+    """The outcome of each."""
     return cluster_pb2.CreateStreamsTopicsResponse(
         topics=[
             cluster_pb2.CreatedStreamsTopic(name=each.name, error=encode_failure(each.failure))
@@ -489,7 +489,7 @@ def encode_streams_topics_created(
 def decode_streams_topics_created(
     message: cluster_pb2.CreateStreamsTopicsResponse,
 ) -> TopicsCreated:
-    """What became of each; no more is told of a topic that is there than its name."""
+    """The outcome of each; of a topic that is there its name alone is told."""
     return TopicsCreated(
         tuple(CreatedTopic(each.name, decode_failure(each)) for each in message.topics)
     )

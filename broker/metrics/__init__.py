@@ -1,1 +1,1 @@
-"""What a process counts, how Prometheus reads it, and the small HTTP server that answers."""
+"""Counters of a process, Prometheus' form of them, and the small HTTP server that answers."""

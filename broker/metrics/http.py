@@ -60,7 +60,7 @@ class Health:
 
 
 class Source(Protocol):
-    """What is shown. All coroutines run on the process's own loop."""
+    """The source of pages. All coroutines run on the process's own loop."""
 
     async def page(self) -> str:
         """All metrics of this process, in the text format."""

@@ -1,4 +1,4 @@
-"""What all processes show alike: CPU, memory, descriptors, garbage collection, the loop's lag."""
+"""Metrics that all processes share: CPU, memory, descriptors, garbage collection, loop lag."""
 
 from __future__ import annotations
 

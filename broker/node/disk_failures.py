@@ -41,7 +41,7 @@ class DiskFailures:
         self._loop.call_soon_threadsafe(self.take)
 
     def stop(self) -> None:
-        """What fails from now on fails while it is closed, and shows at the next start."""
+        """Failures from now on come while the logs are closed, and show at the next start."""
         self._stopped = True
 
     def registered(self) -> None:
@@ -57,7 +57,7 @@ class DiskFailures:
         self.take()
 
     def take(self) -> None:
-        """What failed is used no more, and the controller hears of it."""
+        """Failed logs are used no more, and the controller hears of them."""
         if self._stopped:
             return
         failed: list[Log] = []

@@ -66,7 +66,7 @@ _Rare = (
 """Effects that are not performed in `Engine.perform` itself."""
 
 Answer = Callable[[object], None]
-"""What the edges give as a token."""
+"""The token that edges give."""
 
 
 def _tell(

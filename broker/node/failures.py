@@ -43,7 +43,7 @@ class FailureReports:
 
     @property
     def waiting(self) -> tuple[ReplicaKey, ...]:
-        """What the controller has not taken note of."""
+        """The failures that the controller has not taken note of."""
         return tuple(self._waiting)
 
     def add(self, topic_id: TopicId, partition: int, reason: str) -> None:

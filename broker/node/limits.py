@@ -17,7 +17,7 @@ from pylog_broker.config import BrokerConfig
 FILES_MIN: Final = 512
 """Connections of clients and brokers, and the three files that each partition keeps open."""
 PROCESS_BYTES: Final = 128 * 1024 * 1024
-"""What a broker needs beside its caches."""
+"""The memory that a broker needs beside its caches."""
 
 _UNLIMITED: Final = 2**60  # what cgroup v1 says without a limit is about 2^63
 _CGROUPS: Final = Path("/sys/fs/cgroup")

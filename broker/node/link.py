@@ -38,7 +38,7 @@ CALL_SECONDS_MAX: Final = 10.0
 
 
 def fault_of(target: str, error: grpc.RpcError) -> errors.PylogError:
-    """What a failed call means: the error that the controller named, or that it is unreachable."""
+    """The error of a failed call: the one that the controller named, or that it is unreachable."""
     metadata: Any = error.trailing_metadata() if isinstance(error, grpc.Call) else None
     if isinstance(error, grpc.aio.AioRpcError):
         metadata = error.trailing_metadata()

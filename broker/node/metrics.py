@@ -1,4 +1,4 @@
-"""What a broker shows to Prometheus and to health checks.
+"""A broker's metrics for Prometheus, and its answers to health checks.
 
 A scrape looks at every replica, in slices: between two of them the loop does what it is there for.
 """
@@ -57,7 +57,7 @@ _DETAILS: Final = (
 
 @dataclass(slots=True)
 class BrokerParts:
-    """What there is to look at; parts appear while the broker starts."""
+    """The parts of a broker that are looked at; they appear while it starts."""
 
     broker_id: int
     cluster_id: str

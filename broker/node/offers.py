@@ -56,7 +56,7 @@ def _found(files: Files, root: str, log_dirs: Sequence[str]) -> list[FoundDirect
 
 
 def _below(files: Files, place: str) -> list[FoundDirectory]:
-    """What is below an entry; nothing where its disk does not answer, for others may."""
+    """The directories below an entry; none where its disk does not answer, for others may."""
     try:
         return find_broker_directories(files, place)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a broker tells the controller of itself, above all of its log directories."""
+"""A broker's registration: what it tells the controller, above all of its log directories."""
 
 from __future__ import annotations
 

@@ -396,7 +396,7 @@ class BrokerService:
         )
 
     def _handlers(self, manager: ReplicaManager, gateway: Endpoint) -> Api:
-        """What clients may ask."""
+        """The handlers of all that clients may ask."""
         perform, clock, config = self._engine.perform, self._clock, self._config
         groups = GroupApi.over(
             self._groups,
@@ -438,7 +438,7 @@ class BrokerService:
     def _transaction_parts(
         self, manager: ReplicaManager, offsets: CommittedOffsetsHandler
     ) -> tuple[TransactionApi, BatchVerification]:
-        """What clients and brokers ask of transactions; and markers find their way."""
+        """The handlers for transactions, of clients and brokers; and markers find their way."""
         shards, clock, me = self._transactions, self._clock, self._broker_id
         calls = self._broker_calls
         take = self._producer_ids.take

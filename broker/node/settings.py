@@ -1,4 +1,4 @@
-"""What a broker process is started with, checked before anything else happens. Imports cheaply."""
+"""The settings of a broker process, checked before anything else happens. Imports cheaply."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NodeSettings:
     incarnation_id: str = ""
     """Names this life of the broker, for `Head.task_ended`. Empty: a new one."""
     gateway: str = ""
-    """What clients are told of the gateway; empty: the same as `controller`."""
+    """The gateway's address as clients are told it; empty: the same as `controller`."""
     only_broker: int = ANY_BROKER
     """Which directory to offer: that of this broker, NEW_BROKER for none, ANY_BROKER for all."""
 

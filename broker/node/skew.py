@@ -52,7 +52,7 @@ class SkewWatch:
         self._told: set[str] = set()
 
     def look(self, ends: Mapping[TopicPartition, int]) -> list[Skew]:
-        """What is skewed and was not the last time."""
+        """The topics that are skewed and were not the last time."""
         grown: dict[str, list[tuple[int, TopicPartition]]] = {}
         for name, end in ends.items():
             if name in self._ends:

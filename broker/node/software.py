@@ -1,4 +1,4 @@
-"""What this broker runs, as it tells the controller."""
+"""The software of this broker, as it tells the controller."""
 
 from __future__ import annotations
 

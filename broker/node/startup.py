@@ -1,4 +1,4 @@
-"""What comes before a broker serves: an id from the controller, its directory, warm kernels."""
+"""The start of a broker: an id from the controller, its directory, warm kernels."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ async def describe(parts: BrokerParts) -> BrokerDescribed:
 
 
 def role_of(partition: Partition) -> Role:
-    """What the replica is at the moment."""
+    """The replica's role at the moment."""
     if partition.offline:
         return Role.OFFLINE
     if partition.leading is not None:

@@ -138,7 +138,7 @@ def _kind(resource: admin_pb2.ConfigResource) -> ConfigResourceType:
 
 
 def _resource(kind: ConfigResourceType, name: str) -> admin_pb2.ConfigResource:
-    """What a configuration belongs to."""
+    """The resource of a configuration."""
     return admin_pb2.ConfigResource(type=admin_pb2.ConfigResource.Type.Name(kind.value), name=name)
 
 

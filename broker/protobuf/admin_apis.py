@@ -11,7 +11,7 @@ from pylog_broker.protobuf.unary import AnyBound, Bound
 
 
 def admin_apis(handler: AdminHandler) -> tuple[AnyBound, ...]:
-    """What administrators ask of the gateway."""
+    """The gateway's APIs for administrators."""
     return (
         Bound(
             apis.CREATE_TOPICS, admin.new_topics_from, handler.create_topics, admin.topics_created
@@ -62,7 +62,7 @@ def broker_admin_apis(
     log_dirs: DescribeLogDirsHandler,
     broker: DescribeBrokerHandler,
 ) -> tuple[AnyBound, ...]:
-    """What administrators ask of one broker."""
+    """A broker's APIs for administrators."""
     return (
         Bound(
             apis.DESCRIBE_CONFIGS_OF_BROKER,

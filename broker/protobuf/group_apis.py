@@ -13,7 +13,7 @@ from pylog_broker.protobuf.unary import AnyBound, Bound
 
 
 def group_apis(api: GroupApi) -> tuple[AnyBound, ...]:
-    """What members of groups, and whoever looks after groups, ask of a broker."""
+    """The APIs of a broker for members of groups, and for those who look after groups."""
     return (
         find_coordinator_api(api.find_coordinator),
         *_member_apis(api),
@@ -24,7 +24,7 @@ def group_apis(api: GroupApi) -> tuple[AnyBound, ...]:
 
 
 def find_coordinator_api(handler: FindCoordinatorHandler) -> AnyBound:
-    """What any broker tells of coordinators."""
+    """The API by which any broker tells of coordinators."""
     return Bound(apis.FIND_COORDINATOR, groups.keys_from, handler.handle, groups.coordinators_found)
 
 

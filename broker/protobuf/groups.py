@@ -474,7 +474,7 @@ def _consumer(
 
 
 def groups_deleted(groups: Iterable[DeletedGroup]) -> group_pb2.DeleteGroupsResponse:
-    """What became of each."""
+    """The outcome of each."""
     return group_pb2.DeleteGroupsResponse(
         groups=[
             group_pb2.DeletedGroup(error=error_of(each.failure), group_id=each.group_id)

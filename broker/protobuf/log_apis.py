@@ -10,7 +10,7 @@ from pylog_broker.protobuf.unary import AnyBound, Bound
 
 
 def log_apis(api: Api) -> tuple[AnyBound, ...]:
-    """What clients ask of a broker, beside produce and fetch."""
+    """The APIs of a broker for clients, beside produce and fetch."""
     return (
         metadata_api(api.metadata),
         Bound(
@@ -42,5 +42,5 @@ def log_apis(api: Api) -> tuple[AnyBound, ...]:
 
 
 def metadata_api(handler: MetadataHandler) -> AnyBound:
-    """What brokers and the gateway tell of the cluster."""
+    """The API by which brokers and the gateway tell of the cluster."""
     return Bound(apis.METADATA, metadata.query_from, handler.handle, metadata.metadata_response)

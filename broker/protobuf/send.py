@@ -27,7 +27,7 @@ def _record(told: records_service_pb2.RecordToSend) -> RecordToSend:
 
 
 def records_sent(answers: Sequence[SentRecord]) -> records_service_pb2.SendResponse:
-    """What became of them."""
+    """The outcome of each record."""
     return records_service_pb2.SendResponse(
         records=[
             records_service_pb2.SentRecord(
@@ -39,5 +39,5 @@ def records_sent(answers: Sequence[SentRecord]) -> records_service_pb2.SendRespo
 
 
 def send_api(handler: SendHandler) -> AnyBound:
-    """What the gateway does for clients that make no batches."""
+    """The gateway's API for clients that make no batches."""
     return Bound(apis.SEND, send_from, handler.handle, records_sent)

@@ -11,7 +11,7 @@ from pylog_broker.protobuf.unary import AnyBound, Bound
 
 
 def share_apis(api: ShareApi) -> tuple[AnyBound, ...]:
-    """What members of share groups, and whoever looks after share groups, ask of a broker."""
+    """The APIs of a broker for members of share groups, and for those who look after them."""
     return (
         Bound(
             apis.SHARE_GROUP_HEARTBEAT,

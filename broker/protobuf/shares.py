@@ -184,7 +184,7 @@ def acknowledge_from(request: share_pb2.ShareAcknowledgeRequest) -> ShareAcknowl
 
 
 def acknowledged(answer: ShareAcknowledged) -> share_pb2.ShareAcknowledgeResponse:
-    """What became of them."""
+    """The outcome of the acknowledgements."""
     return share_pb2.ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=answer.lock_ms,
         partitions=[
@@ -258,7 +258,7 @@ def alter_from(request: share_pb2.AlterShareGroupOffsetsRequest) -> AlterOffsets
 
 
 def altered(offsets: Iterable[ShareOffset]) -> share_pb2.AlterShareGroupOffsetsResponse:
-    """What became of each."""
+    """The outcome of each."""
     return share_pb2.AlterShareGroupOffsetsResponse(offsets=map(_offset, offsets))
 
 
@@ -268,7 +268,7 @@ def delete_from(request: share_pb2.DeleteShareGroupOffsetsRequest) -> DeleteOffs
 
 
 def deleted(topics: Iterable[DeletedOffsets]) -> share_pb2.DeleteShareGroupOffsetsResponse:
-    """What became of each."""
+    """The outcome of each."""
     return share_pb2.DeleteShareGroupOffsetsResponse(
         topics=[
             share_pb2.ShareGroupTopic(

@@ -18,7 +18,7 @@ from pylog_broker.replication.messages import WriteMarker
 
 
 def transaction_apis(api: TransactionApi) -> tuple[AnyBound, ...]:
-    """What transactional producers, and whoever looks after transactions, ask of a broker."""
+    """The APIs of a broker for transactional producers, and for who looks after transactions."""
     return (*_producer_apis(api), *_admin_apis(api))
 
 

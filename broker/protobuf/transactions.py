@@ -171,7 +171,7 @@ def ids_from(request: transaction_pb2.DescribeTransactionsRequest) -> Sequence[s
 
 
 def described(answers: Iterable[Described]) -> transaction_pb2.DescribeTransactionsResponse:
-    """What they are."""
+    """The described transactions."""
     return transaction_pb2.DescribeTransactionsResponse(transactions=map(_described, answers))
 
 
@@ -232,7 +232,7 @@ def partitions_from(request: transaction_pb2.DescribeProducersRequest) -> Sequen
 def producers_described(
     answers: Iterable[DescribedProducers],
 ) -> transaction_pb2.DescribeProducersResponse:
-    """Who they are."""
+    """The described producers."""
     return transaction_pb2.DescribeProducersResponse(
         partitions=[
             transaction_pb2.DescribedProducers(

@@ -19,7 +19,7 @@ ValueT = TypeVar("ValueT")
 AnswerT = TypeVar("AnswerT")
 
 UNREADABLE: Final = (DecodeError, UnicodeDecodeError, ValueError)
-"""What parsing bytes raises that are not the message."""
+"""Raised by the parsing of bytes that are not the message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class LogSlice(Generic[RecordT]):
 
 
 class Phase(Enum):
-    """What a machine may do; it goes down this list and never up."""
+    """The states of a machine; it goes down this list and never up."""
 
     FOLLOWING = "it replays what the log holds"
     LEADING = "it decides, and it alone writes"
@@ -101,9 +101,9 @@ class ReplicatedStateMachine(Generic[ImageT, RecordT, EffectT]):
         """
         assert committed.offset == decided.offset, (committed.offset, decided.offset)
         self.committed: Final = committed
-        """What is committed: all that anybody may know. Read only."""
+        """The committed image: all that anybody may know. Read only."""
         self.decided: Final = decided
-        """What is decided, written or not: what decisions rest on. Read only."""
+        """The decided image, written or not, on which decisions rest. Read only."""
         self.phase = Phase.FOLLOWING
         self.epoch: LeaderEpoch = NO_EPOCH
         """Under which it leads."""

@@ -117,7 +117,7 @@ class ReplicaManager:
             hosted, room, self._lead, self._storage_failed, self._syncs
         )
         self.transactions = Transactions(hosted)
-        """What may open a transaction, and what ends it; it appends nothing itself."""
+        """The rules of transactions' begins and ends; it appends nothing itself."""
         self._fetches = Fetches(hosted, room, self._storage_failed, self._damaged)
         self._offsets = OffsetLookUps(hosted, room, self._storage_failed)
         self._internal_logs = InternalLogs(

@@ -97,7 +97,7 @@ class WriteMarker(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """What a partition's leader knows of a producer; -1 where there is nothing."""
+    """A producer as its partition's leader knows it; -1 where there is nothing."""
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch

@@ -37,7 +37,7 @@ class Problem:
 
 
 def problems(conf: Mapping[str, str], *, brokers: int) -> list[Problem]:
-    """What must change before brokers may run under `conf`; empty when it is fine."""
+    """The changes without which brokers may not run under `conf`; empty when it is fine."""
     found: list[Problem] = []
     master = conf.get("spark.master", "")
     found += _slots(conf, master, brokers)

@@ -47,7 +47,7 @@ _CANNOT_RUN: Final = re.compile(r"BrokerCannotRun: (.+)")
 
 
 class CannotStart(Exception):
-    """What the user has to change first; printed without a traceback."""
+    """An error that the user has to cure first; printed without a traceback."""
 
 
 def main() -> int:

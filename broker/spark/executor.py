@@ -46,7 +46,7 @@ class BrokerCannotRun(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TaskSettings:
-    """What the driver sends to each task. Pickled inside Spark's own RPC."""
+    """The settings that the driver sends to each task. Pickled inside Spark's own RPC."""
 
     application_id: str
     data_dir: str

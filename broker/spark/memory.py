@@ -25,7 +25,7 @@ def executor_memory(conf: Mapping[str, str]) -> str:
 
 
 def memory_warning(heap: str, machine: int) -> str:
-    """What to say of a `heap` as Spark writes it on a machine of so many bytes; often nothing."""
+    """The warning about a `heap`, as Spark writes it, on a machine of so many bytes; often none."""
     size = _SIZE.fullmatch(heap)
     if size is None or int(size[1]) * _UNITS[size[2].lower()] * 2 <= machine:
         return ""

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class Answer(Generic[T]):
-    """What comes of an event: a value or an error, once."""
+    """The outcome of an event: a value or an error, once."""
 
     done: bool = False
     _value: T | None = None

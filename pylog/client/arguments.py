@@ -80,7 +80,7 @@ def mapping(
     wanted: str,
     error: type[errors.PylogError] = errors.InvalidRequest,
 ) -> Mapping[Any, Any]:
-    """What is given by key; `wanted` says what to give."""
+    """The items that are given by key; `wanted` says what to give."""
     if isinstance(given, Mapping):
         return given
     raise error(f"{argument}={shown(given)}: give {wanted}")

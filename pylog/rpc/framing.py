@@ -44,7 +44,7 @@ def frame(chunks: Chunks) -> Chunks:
 
 
 def _foreign(length: bytes) -> str:
-    """What the first four bytes look like when they are not a length of ours."""
+    """The protocol of a peer whose first four bytes are no length of ours."""
     if length[:3] in (b"GET", b"POS", b"PUT", b"HEA", b"PRI", b"OPT", b"DEL"):
         return "; it looks like HTTP"
     if length[0] == 0x16 and length[1] == 0x03:

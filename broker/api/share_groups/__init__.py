@@ -1,1 +1,1 @@
-"""What members of share groups, and whoever looks after share groups, ask."""
+"""Handlers for members of share groups, and for those who look after share groups."""

@@ -28,10 +28,10 @@ class ShareLeader(Protocol):
     """The partitions that this broker leads, as share groups read them."""
 
     async def fetch(self, connection: str, request: ShareFetch) -> ShareFetched:
-        """What a member has acquired."""
+        """The records that a member has acquired."""
 
     async def acknowledge(self, connection: str, request: ShareAcknowledge) -> ShareAcknowledged:
-        """What became of its acknowledgements."""
+        """The outcome of its acknowledgements."""
 
 
 class ShareFetchingHandler:

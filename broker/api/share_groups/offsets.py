@@ -65,7 +65,7 @@ class DeleteOffsets(NamedTuple):
 
 
 class DeletedOffsets(NamedTuple):
-    """What became of a topic."""
+    """The outcome for a topic."""
 
     topic: str
     failure: Failure | None = None

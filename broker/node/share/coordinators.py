@@ -40,7 +40,7 @@ ShareOperation = Callable[[ShareCoordinator, RequestId, int], Decision]
 
 
 def coordinator_key(key: SharePartitionKey) -> str:
-    """What tells which partition of the topic has its state, as in Kafka."""
+    """The key by which a partition of the topic is chosen for its state, as in Kafka."""
     return f"{key.group_id}:{key.topic_id}:{key.partition}"
 
 

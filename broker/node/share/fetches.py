@@ -212,7 +212,7 @@ class ShareFetches:
         return self.sessions.get(session.key) is session
 
     async def read(self, request: Fetch, woken: asyncio.Event) -> Sequence[PartitionData] | None:
-        """What the log has; None when the poll is woken before that."""
+        """The log's answer; None when the poll is woken before that."""
         found: asyncio.Future[Sequence[PartitionData]] = self._loop.create_future()
 
         def done(partitions: Sequence[PartitionData]) -> None:

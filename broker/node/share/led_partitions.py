@@ -41,7 +41,7 @@ _LIKE_NO_COORDINATOR: Final = (errors.NotCoordinator, errors.CoordinatorLoadInPr
 
 
 def for_members(error: PylogError) -> PylogError:
-    """What members hear when the share coordinator refuses, as in Kafka."""
+    """The error that members hear when the share coordinator refuses, as in Kafka."""
     if isinstance(error, _LIKE_NOT_LEADER):
         return errors.NotLeaderOrFollower(str(error))
     if isinstance(error, _LIKE_NO_COORDINATOR):
@@ -185,7 +185,7 @@ class LedSharePartitions:
         return task
 
     def current_leader(self, key: SharePartitionKey) -> tuple[BrokerId, LeaderEpoch]:
-        """Who leads the partition, as far as this broker knows."""
+        """The leader of the partition, as far as this broker knows."""
         topic = self._image().topics_by_id.get(key.topic_id)
         record = None if topic is None else topic.partitions.get(key.partition)
         if record is None:

@@ -136,11 +136,11 @@ class BrokerShareGroups:
         return {SHARE_GROUP_STATE: self._shards.shell}
 
     def broker_apis(self) -> list[AnyBoundBrokerApi]:
-        """What other brokers ask."""
+        """The APIs for other brokers."""
         return [*share_state_apis(self._shards), list_offsets_api(self.led.offsets)]
 
     def api(self, groups: GroupCoordinators, counters: RequestCounters) -> ShareApi:
-        """What clients ask."""
+        """The handlers of all that clients ask."""
         timeout_ms = self._config.offsets_commit_timeout_ms
         self._members = ShareMembersHandler(
             groups,

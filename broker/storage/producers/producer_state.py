@@ -61,14 +61,14 @@ SLICE: Final = 1_000
 
 
 class Marker(NamedTuple):
-    """What a control batch says about its producer's transaction."""
+    """The word of a control batch about its producer's transaction."""
 
     aborts: bool
     coordinator_epoch: int
 
 
 def read_marker(batch: bytes, header: BatchHeader) -> Marker | None:
-    """What a control batch says; None when it is no end of a transaction."""
+    """The marker in a control batch; None when it is no end of a transaction."""
     try:
         columns = decode_columns(batch, 0, header)
         kind, coordinator_epoch = read_control(columns.keys()[0], columns.values()[0])
@@ -110,7 +110,7 @@ class ProducerStates:
         return len(self._packed)
 
     def get(self, producer_id: int) -> ProducerEntry | None:
-        """What is known of a producer."""
+        """The state of a producer, as far as it is known."""
         packed = self._packed.get(producer_id)
         return None if packed is None else unpack(packed)
 

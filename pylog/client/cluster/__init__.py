@@ -1,1 +1,1 @@
-"""What a client knows of the cluster, and the servers that it asks."""
+"""A client's view of the cluster, and the servers that it asks."""

@@ -1,4 +1,4 @@
-"""What a client's connections need of its settings."""
+"""The settings that a client's connections need."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ IDLE_LOOK_S: Final = 1.0
 
 
 class Ports(Protocol):
-    """What a client knows of brokers' framed ports: its `Cluster`."""
+    """A client's knowledge of brokers' framed ports: its `Cluster`."""
 
     def stream_way(self, broker: int, kind: stream_pb2.StreamKind) -> StreamWay | None:
         """How to reach the broker's framed port; None when it is to be used over gRPC."""

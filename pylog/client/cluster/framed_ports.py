@@ -34,7 +34,7 @@ class StreamWay:
 
     @property
     def port(self) -> Port:
-        """What failures to connect are counted for."""
+        """The port for which failures to connect are counted."""
         return self.address, self.epoch
 
 

@@ -1,4 +1,4 @@
-"""What a client knows of the cluster: brokers, topics, and who leads which partition.
+"""A client's metadata: brokers, topics, and the leaders of partitions.
 
 Pure. The shell asks for a snapshot and gives it to `ClusterMetadata.update`; answers of brokers
 that name a newer leader (KIP-951) go to `learn_leader`.
@@ -40,7 +40,7 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """Who leads a partition (`NO_LEADER`: nobody), and the sets that admins ask for."""
+    """A partition's leader (`NO_LEADER`: nobody), and the sets that admins ask for."""
 
     leader: int
     leader_epoch: int
@@ -78,7 +78,7 @@ class ClusterSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who to ask for a partition."""
+    """The broker to ask for a partition."""
 
     broker: int
     epoch: int

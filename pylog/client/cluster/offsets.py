@@ -146,7 +146,7 @@ async def ask_leaders(
 async def _leader(
     cluster: Cluster, tp: TopicPartition, deadline: int, outcomes: Outcomes[TopicPartition, Any]
 ) -> int | None:
-    """Who leads; a topic or partition that does not exist has failed."""
+    """The leaders; a topic or partition that does not exist has failed."""
     try:
         topic = await cluster.topic(tp.topic, max(deadline - cluster.clock.monotonic_ms(), 1))
     except errors.BootstrapFailed:

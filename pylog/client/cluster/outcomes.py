@@ -14,7 +14,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 M = TypeVar("M")
 Answers = Iterable[tuple[K, errors.PylogError | None, V]]
-"""What a server said of items: a fault, or a value."""
+"""A server's answers about items: a fault, or a value."""
 
 
 def passes_at_leader(error: errors.PylogError) -> bool:
@@ -44,7 +44,7 @@ class Outcomes(Generic[K, V]):
 
     @property
     def left(self) -> list[K]:
-        """What has neither a result nor a fault."""
+        """The items that have neither a result nor a fault."""
         return [k for k in self._wanted if k not in self.results and k not in self.faults]
 
     @property

@@ -152,7 +152,7 @@ class Server:
 
 
 async def why_not_connected(address: Address) -> str:
-    """What the kernel says to one attempt to connect, for a fault whose reason gRPC lost."""
+    """The kernel's answer to one attempt to connect, for a fault whose reason gRPC lost."""
     try:
         async with asyncio.timeout(WHY_NOT_CONNECTED_S):
             _, writer = await asyncio.open_connection(address.host, address.port)

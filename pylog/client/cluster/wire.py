@@ -148,5 +148,5 @@ def _cut(text: str) -> str:
 
 
 def metadata_request(topics: Sequence[str], *, all_topics: bool) -> log_pb2.MetadataRequest:
-    """What to ask for; no topics and not all: only the brokers."""
+    """The request; no topics and not all: only the brokers."""
     return log_pb2.MetadataRequest(topics=topics, all_topics=all_topics)

@@ -34,7 +34,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """What the greetings of both sides come to."""
+    """The outcome of the greetings of both sides."""
 
     broker_epoch: int
     frame_bytes_max: int  # of the client's frames

@@ -74,7 +74,7 @@ class _Watch:
             loop.add_reader(self._epoll.fileno(), on_event)
 
     def set(self, *, reading: bool, writing: bool) -> None:
-        """What to watch for from now on."""
+        """The events to watch for from now on."""
         before = self._reading, self._writing
         if before == (reading, writing):
             return

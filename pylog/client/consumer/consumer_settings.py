@@ -98,7 +98,7 @@ class Interceptors:
         return bool(self._chain)
 
     def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
-        """What `poll` returns, as the chain leaves it."""
+        """The records that `poll` returns, as the chain leaves them."""
         for one in self._chain:
             method: Callable[[ConsumerRecords], Any] | None = getattr(one, "on_consume", None)
             if method is None:
@@ -130,7 +130,7 @@ class Interceptors:
 
 @dataclass(frozen=True, slots=True)
 class UserCode:
-    """What of a user's runs inside a poll."""
+    """The user's code that runs inside a poll."""
 
     deserialize_key: Deserialize | None
     deserialize_value: Deserialize | None

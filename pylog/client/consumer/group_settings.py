@@ -20,7 +20,7 @@ CLASSIC_ONLY: Final = (
     "session.timeout.ms",
     "heartbeat.interval.ms",
 )
-"""What the coordinator decides by itself in the new protocol."""
+"""Settings that the coordinator decides by itself in the new protocol."""
 DEFAULT_STRATEGY: Final = ("range", "cooperative-sticky")
 _JAVA: Final = {
     f"org.apache.kafka.clients.consumer.{kind.__name__}": kind for kind in OWN_ASSIGNORS.values()

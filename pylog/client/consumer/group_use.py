@@ -68,7 +68,7 @@ class GroupUse:
     def committed(
         self, partitions: list[TopicPartition], timeout_s: float | None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What is committed of each."""
+        """The committed offset of each."""
         timeout_ms = self._timeout_ms if timeout_s is None else round(timeout_s * 1000)
         asked: Answer[dict[TopicPartition, OffsetAndMetadata | None]] = self._loop.ask(
             self._group.commits.committed, partitions, timeout_ms
@@ -84,7 +84,7 @@ class GroupUse:
             self._group.set_listener(told)
 
     def metadata(self) -> ConsumerGroupMetadata:
-        """What the member is now."""
+        """The member as it is now."""
         with self._loop.lock:
             identity = self._group.identity
             return ConsumerGroupMetadata(

@@ -23,7 +23,7 @@ from pylog.consumer_protocol import (
 from pylog.model import TopicPartition
 
 Plan = dict[str, list[TopicPartition]]
-"""What each member is to read, by member id; each member stands in it."""
+"""The partitions of each member, by member id; each member stands in it."""
 
 
 class Member(NamedTuple):
@@ -39,7 +39,7 @@ class Assignor(Protocol):
 
     @property
     def name(self) -> str:
-        """What members of a group agree upon, and `groups describe` shows."""
+        """The name on which members of a group agree, and which `groups describe` shows."""
 
     @property
     def cooperative(self) -> bool:

@@ -308,7 +308,7 @@ class ClassicMembership:
         self._call(partial(tell, list(partitions)), forget)
 
     def _call(self, run: Callable[[], None], then: _Then) -> None:
-        """What the code raises goes to the user; the member goes on, as Kafka's does."""
+        """Errors of the code go to the user; the member goes on, as Kafka's does."""
         callback = Callback(run)
         self._for_user.append(callback)
         self._await(callback.answer, then)
@@ -636,7 +636,7 @@ class ClassicMembership:
         return True
 
     def _lose(self) -> None:
-        """What the member has may be another one's."""
+        """The member's partitions may be another one's by now."""
         self._is_lost = True
         self._last_assignment = ()
         self._shared_out = None

@@ -68,7 +68,7 @@ NEXT_STATES: Final = {
     _S.STALE: {_S.JOINING, _S.LEAVING},
     _S.FATAL: {_S.LEAVING},
 }
-"""What each state may become."""
+"""The states that each state may become."""
 
 _IN_THE_GROUP: Final = (_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE)
 
@@ -153,7 +153,7 @@ class ConsumerMembership:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What it is subscribed to."""
+        """The member's subscription."""
         return self._topics
 
     @property
@@ -186,7 +186,7 @@ class ConsumerMembership:
         return left
 
     def take_error(self) -> errors.PylogError | None:
-        """What keeps the member out, each time."""
+        """The error that keeps the member out, each time."""
         return self._error
 
     # ---- time ---------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ class ConsumerMembership:
             self._await(self._commit(now_ms), tell)
 
     def _call(self, run: Callable[[], None], then: _Then) -> None:
-        """What the code raises goes to the user; the member goes on."""
+        """Errors of the code go to the user; the member goes on."""
         callback = Callback(run)
         self._for_user.append(callback)
         self._await(callback.answer, then)
@@ -461,7 +461,7 @@ class ConsumerMembership:
         self._beat_at_ms = now_ms + self._settings.backoff_ms(self._failures, self._jitter())
 
     def _lose(self, state: ConsumerMemberState) -> None:
-        """What the member has may be another one's."""
+        """The member's partitions may be another one's by now."""
         self._become(state)
         self._identity.forget_generation()
         self._target = None

@@ -1,4 +1,4 @@
-"""What a member is in its group, as all its managers see it, and how it is set. Pure."""
+"""A member's identity in its group, as all its managers see it, and how it is set. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class GroupIdentity:
 
 @dataclass(frozen=True, slots=True)
 class MembershipSettings:
-    """What the managers need of the consumer's settings."""
+    """The consumer's settings that the managers need."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000

@@ -147,7 +147,7 @@ class Joined(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """What the member is to read."""
+    """The partitions that the member is to read."""
 
     assignment: bytes = b""
     code: int = 0
@@ -181,7 +181,7 @@ class ConsumerGroupHeartbeatAnswer(NamedTuple):
 
 
 class PartitionCommitted(NamedTuple):
-    """What became of one partition of a commit."""
+    """The outcome for one partition of a commit."""
 
     topic_partition: TopicPartition
     code: int = 0
@@ -189,7 +189,7 @@ class PartitionCommitted(NamedTuple):
 
 
 class OffsetsCommitted(NamedTuple):
-    """What became of a commit."""
+    """The outcome of a commit."""
 
     partitions: tuple[PartitionCommitted, ...] = ()
 

@@ -63,7 +63,7 @@ class _Commit:
 
 @dataclass(slots=True, eq=False)
 class _Question:
-    """What one call wants to know."""
+    """The question of one call."""
 
     partitions: tuple[TopicPartition, ...]
     deadline_ms: int
@@ -165,7 +165,7 @@ class OffsetCommits:
     def committed(
         self, now_ms: int, partitions: Iterable[TopicPartition], timeout_ms: int
     ) -> Answer[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """What is committed of each; None is nothing."""
+        """The committed offset of each; None where there is none."""
         question = _Question(tuple(partitions), now_ms + timeout_ms)
         if question.partitions:
             self._questions.append(question)

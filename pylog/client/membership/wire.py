@@ -55,7 +55,7 @@ API_OF: Final[dict[type[Any], apis.UnaryApi[Any, Any]]] = {
 
 
 class GroupWire:
-    """What all messages of one consumer share."""
+    """The fields that all messages of one consumer share."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class GroupWire:
     # ---- answers ------------------------------------------------------------------------------
 
     def answer(self, request: GroupRequest, response: Any) -> GroupAnswer:
-        """What the broker has said."""
+        """The broker's answer."""
         match request:
             case FindCoordinator():
                 (found,) = response.coordinators
@@ -217,7 +217,7 @@ class GroupWire:
                 )
 
     def refused(self, request: GroupRequest, code: int, message: str) -> GroupAnswer:
-        """What a broker says that does not take the call at all."""
+        """The error of a broker that does not take the call at all."""
         match request:
             case FindCoordinator():
                 return CoordinatorFound(code=code, message=message)

@@ -130,7 +130,7 @@ class Delivery:
     def _outcomes(
         self, indexes: Sequence[int]
     ) -> Iterator[tuple[RecordMetadata | None, errors.PylogError | None]]:
-        """What `metadata_of` or `error_of` tells of each of the records, which are in order."""
+        """The result of `metadata_of` or `error_of` for each of the records, in order."""
         if self._error is not None or self._parts:
             for index in indexes:
                 error = self.error_of(index)

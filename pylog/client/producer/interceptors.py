@@ -17,7 +17,7 @@ from pylog.model import RecordMetadata
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """What `send` was given; `dataclasses.replace` makes the changed one."""
+    """A record as `send` was given it; `dataclasses.replace` makes the changed one."""
 
     topic: str
     value: Any = None

@@ -327,7 +327,7 @@ class ProducerLoop:
                     assert_never(effect)
 
     def _tell(self, effects: list[Effect]) -> None:
-        """What became of records. Users' callbacks run in here: no lock is held."""
+        """The outcome of records. Users' callbacks run in here: no lock is held."""
         finished = False
         for effect in effects:
             match effect:

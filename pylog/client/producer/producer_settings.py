@@ -111,7 +111,7 @@ def _fit_sizes(values: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class UserCode:
-    """What of a user's runs inside `send`; None where the default does the work."""
+    """The user's code that runs inside `send`; None where the default does the work."""
 
     serialize_key: Serialize | None
     serialize_value: Serialize | None

@@ -39,7 +39,7 @@ class TransactionCalls:
         self._delivery_timeout_ms = delivery_timeout_ms
 
     async def call(self, request: TransactionRequest) -> TransactionAnswer:
-        """What the broker says; raises why no broker has said anything."""
+        """The broker's answer; raises the reason why there is none."""
         server = await self._server(request)
         timeout_s = self._cluster.settings.request_timeout_ms / 1000
         try:
@@ -158,7 +158,7 @@ def answer_of(request: TransactionRequest, response: Any) -> TransactionAnswer:
 
 
 def refused(request: TransactionRequest, code: int, message: str) -> TransactionAnswer:
-    """What a broker says that does not take the call at all."""
+    """The error of a broker that does not take the call at all."""
     match request:
         case FindCoordinator():
             return CoordinatorFound(code=code, message=message)

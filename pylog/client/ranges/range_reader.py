@@ -330,7 +330,7 @@ class RangeReader:
 
 
 class RangeItems(Iterator[Batches | Skipped | Damaged]):
-    """What a range holds, as it comes in. Nothing more is fetched once it is closed or dropped."""
+    """The records of a range, as they come in. No more is fetched once it is closed or dropped."""
 
     def __init__(self, thread: LoopThread, fetcher: RangeFetcher, running: Future[None]) -> None:
         self._thread = thread

@@ -23,7 +23,7 @@ class ShareCalls:
         self._wire = wire
 
     async def call(self, request: ShareRequest) -> ShareGroupAnswer:
-        """What the broker says; raises why no broker has said anything."""
+        """The broker's answer; raises the reason why there is none."""
         server = await self._server(request)
         message = self._wire.message(request)
         try:

@@ -121,9 +121,9 @@ class ShareConsumer(Closing, Shown):
         )
         self._waiting = ShareWaiting(self._loop, self._cluster, self._clock, self._timeout_ms)
         self._pending: Iterator[Record] = iter(())
-        """What an iteration has not taken yet; it is in the core's hand."""
+        """Records that an iteration has not taken yet; they are in the core's hand."""
         self._found: Found = []
-        """What a poll has found and not returned yet."""
+        """Records that a poll has found and not returned yet."""
         self._iterates = False
         """Whether the records in hand were given to an iteration."""
         self._accept_at_ms = 0
@@ -238,7 +238,7 @@ class ShareConsumer(Closing, Shown):
             self._loop.ask(self._core.acknowledge, now_ms, self._done_with())
 
     def _take_pending(self) -> ConsumerRecords:
-        """What an iteration left, now in the caller's hands."""
+        """The records that an iteration left, now in the caller's hands."""
         left = list(self._pending)
         if not left:
             return ConsumerRecords({})
@@ -292,7 +292,7 @@ class ShareConsumer(Closing, Shown):
             )
 
     def _look(self) -> Parts:
-        """What is there. If nothing is, have records fetched."""
+        """The records that are there. If none is, have records fetched."""
         self._waiting.run_callbacks()
         with self._loop.lock:
             hand = self._core.hand

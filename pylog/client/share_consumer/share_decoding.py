@@ -30,12 +30,12 @@ _NOT_MINE = 0
 
 @dataclass(slots=True)
 class Decoded:
-    """What was acquired, in order: records, and errors in the places of those that are none."""
+    """Acquired records, in order, and errors in the places of those that are none."""
 
     acquired: Acquired
     items: list[list[Record] | errors.PylogError] = field(default_factory=list)
     by_itself: AckParcel | None = None
-    """What the consumer acknowledges without its user."""
+    """Acknowledgements that the consumer gives without its user."""
 
 
 def decode(acquired: Acquired, code: UserCode, *, check_crcs: bool) -> Decoded:

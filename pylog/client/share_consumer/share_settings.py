@@ -19,7 +19,7 @@ from pylog.model import topic_id_from_bytes
 
 
 class ShareConfig(NamedTuple):
-    """What the parts of a share consumer need."""
+    """The settings that the parts of a share consumer need."""
 
     values: Mapping[str, Any]
     membership: MembershipSettings

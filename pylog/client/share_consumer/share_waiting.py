@@ -62,7 +62,7 @@ class ShareWaiting:
                     self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
 
     def answer(self, answer: Answer[V]) -> V:
-        """What the core answers; it answers in time. WokenUp after `wakeup()`."""
+        """The core's answer, which comes in time. WokenUp after `wakeup()`."""
         while True:
             with self._loop.lock:
                 self._refuse_closed()

@@ -1,4 +1,4 @@
-"""What a share consumer asks of brokers, as messages of `share.proto`, and the answers."""
+"""A share consumer's requests to brokers, as messages of `share.proto`, and the answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ API_OF: Final[dict[type[Any], apis.UnaryApi[Any, Any]]] = {
 
 
 class ShareWire(NamedTuple):
-    """What all messages of one consumer share."""
+    """The fields that all messages of one consumer share."""
 
     group_id: str
     member_id: str
@@ -106,7 +106,7 @@ class ShareWire(NamedTuple):
     # ---- answers ------------------------------------------------------------------------------
 
     def answer(self, request: ShareRequest, response: Any) -> ShareGroupAnswer:
-        """What the broker has said."""
+        """The broker's answer."""
         match request:
             case FindCoordinator():
                 (found,) = response.coordinators
@@ -125,7 +125,7 @@ class ShareWire(NamedTuple):
         )
 
     def refused(self, request: ShareRequest, code: int, message: str) -> ShareGroupAnswer:
-        """What a broker says that does not take the call at all."""
+        """The error of a broker that does not take the call at all."""
         match request:
             case FindCoordinator():
                 return CoordinatorFound(code=code, message=message)

@@ -106,7 +106,7 @@ class Hand:
         )
 
     def take_decided(self) -> list[AckParcel]:
-        """What the user has decided since the last time. Renewed records come back."""
+        """The user's decisions since the last time. Renewed records come back."""
         parcels: list[AckParcel] = []
         for delivery in self._deliveries:
             decided, delivery.decided = delivery.decided, {}

@@ -44,7 +44,7 @@ Effect = ShareRequest | FetchEffect
 
 
 class Decided(NamedTuple):
-    """What a poll of the core gives: effects, and when to poll again without another event."""
+    """The result of a poll of the core: effects, and when to poll again without another event."""
 
     effects: list[Effect]
     deadline_ms: int | None
@@ -160,7 +160,7 @@ class ShareCore:
         self.for_user.append(Callback(lambda: listener(offsets, error)))
 
     def take_error(self) -> errors.PylogError | None:
-        """What the user must know."""
+        """The errors that the user must know."""
         return (
             self.finder.take_error() or self.membership.take_error() or self.requests.take_error()
         )

@@ -45,13 +45,13 @@ NEXT_STATES: Final = {
     _S.STALE: {_S.JOINING, _S.LEAVING},
     _S.FATAL: {_S.LEAVING},
 }
-"""What each state may become."""
+"""The states that each state may become."""
 
 _IN_THE_GROUP: Final = (_S.JOINING, _S.STABLE)
 
 
 class Beats(NamedTuple):
-    """What a poll gives: heartbeats, and when to poll again without another event."""
+    """The result of a poll: heartbeats, and when to poll again without another event."""
 
     requests: list[ShareHeartbeat]
     deadline_ms: int | None
@@ -74,7 +74,7 @@ class ShareMembership:
         """`identity.member_id` is the consumer's own, made before it joins (KIP-1082)."""
         self.state = _S.UNSUBSCRIBED
         self.target: TargetPartitions = ()
-        """What the member reads, by the coordinator's last word."""
+        """The partitions that the member reads, by the coordinator's last word."""
         self._settings = settings
         self._identity = identity
         self._finder = finder
@@ -132,7 +132,7 @@ class ShareMembership:
         return left
 
     def take_error(self) -> errors.PylogError | None:
-        """What keeps the member out, each time."""
+        """The error that keeps the member out, each time."""
         return self._error
 
     # ---- time ---------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ _MOVED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ShareSettings:
-    """What the core needs of a share consumer's settings."""
+    """The settings of a share consumer that the core needs."""
 
     fetch_max_wait_ms: int = 500
     max_poll_records: int = 500
@@ -80,7 +80,7 @@ Effect = ShareFetch | ShareAcknowledge | FetchEffect
 
 
 class Requests(NamedTuple):
-    """What a poll gives: requests, and when to poll again without another event."""
+    """The result of a poll: requests, and when to poll again without another event."""
 
     requests: list[Effect]
     deadline_ms: int | None

@@ -1,4 +1,4 @@
-"""What stands between an ordered stream and what carries it: each knows of the other this much."""
+"""The contract between an ordered stream and its carrier: each knows of the other this much."""
 
 from __future__ import annotations
 

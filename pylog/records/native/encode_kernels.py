@@ -19,7 +19,7 @@ from pylog.records.native.raw_memory import (
 )
 
 CHANGED: Final = -1
-"""What `write_lists` returns when a list changed after it was measured."""
+"""Returned by `write_lists` when a list changed after it was measured."""
 
 _i64 = types.int64
 _words = types.Array(types.int64, 1, "C")
