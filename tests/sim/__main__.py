@@ -25,12 +25,19 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--variant", default="production", choices=sorted(VARIANTS))
     parser.add_argument("--groups", action="store_true", help="groups of consumers in all seeds")
+    parser.add_argument(
+        "--transactions", action="store_true", help="transactional producers in all seeds"
+    )
     parser.add_argument("--trace", action="store_true", help="print every event of --seed")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
     given = parser.parse_args()
     if given.seed is not None and (given.count is None or given.count == 1):
         outcome = run_seed(
-            given.seed, given.variant, _say if given.trace else None, groups=given.groups
+            given.seed,
+            given.variant,
+            _say if given.trace else None,
+            groups=given.groups,
+            transactions=given.transactions,
         )
         _tell(outcome)
         _say(f"{outcome.events} events, trace {outcome.hash:08x}, {dict(outcome.sometimes)}")
@@ -48,6 +55,7 @@ def main() -> int:
         given.variant,
         stop_at_failure=not given.keep_going,
         groups=given.groups,
+        transactions=given.transactions,
         heard=_tell,
     )
     return _sum_up(outcomes, len(seeds), given.variant)

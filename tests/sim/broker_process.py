@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pylog import errors
 from pylog.model import CONSUMER_OFFSETS, BrokerEpoch, BrokerId, TopicPartition
+from pylog_broker.controller.settings import TRANSACTION_STATE
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.replication.messages import (
@@ -47,16 +48,19 @@ from tests.sim.broker_startup import BrokerStartup
 from tests.sim.broker_upkeep import BrokerUpkeep
 from tests.sim.client_service import ClientService, Producing
 from tests.sim.controller_node import ControllerProcess
+from tests.sim.coordinator_shell import UnaryCall
 from tests.sim.disk import TornWrite
 from tests.sim.durable import check_recovery_point
 from tests.sim.files import SimFiles
-from tests.sim.ghost import Violation
-from tests.sim.group_service import GroupCall, GroupService
+from tests.sim.group_service import GroupService
 from tests.sim.leaderships import Leaderships, logs_to_check
 from tests.sim.net import Deliver
 from tests.sim.rpc import Actor, Call, unary
 from tests.sim.shadows import Shadows
+from tests.sim.sim_loop import SimLoop
 from tests.sim.stalled_disks import Syncing
+from tests.sim.transaction_service import PeerCall, TransactionService
+from tests.sim.violation import Violation
 from tests.sim.workers import Pool
 
 if TYPE_CHECKING:
@@ -87,7 +91,9 @@ class BrokerProcess(Actor):
         self.core: ReplicaManager | None = None
         self.calls = BrokerCalls(self)
         self.clients = ClientService(self)
+        self.loop: SimLoop | None = None  # where there are coordinators
         self.groups: GroupService | None = None
+        self.transactions: TransactionService | None = None
         self.membership = BrokerMembership(self)
         self._startup = BrokerStartup(self)
         self._tick_at = -1
@@ -114,8 +120,7 @@ class BrokerProcess(Actor):
         self._leaderships = Leaderships(
             self.broker_id, self.cluster.led_by_epoch, self.cluster.sometimes
         )
-        if self.cluster.groups is not None:
-            self.groups = GroupService(self)
+        self._start_coordinators()
         self.logs.on_failure(lambda: self.timer(0, self.take_failures))
         self.take_failures()
         self.step(self.core.on_registered(self.now_ms(), broker_epoch))
@@ -123,21 +128,41 @@ class BrokerProcess(Actor):
         for manager in self.logs.live:
             BrokerUpkeep(self, manager, self.core).start()
 
+    def _start_coordinators(self) -> None:
+        cluster = self.cluster
+        if cluster.groups is None and cluster.transactions is None:
+            return
+        rng = cluster.scheduler.rng(f"loop {self.incarnation}")
+        self.loop = SimLoop(self, self.pool, rng)
+        before = asyncio._get_running_loop()
+        asyncio._set_running_loop(self.loop)  # type: ignore[arg-type]
+        try:
+            if cluster.groups is not None:
+                self.groups = GroupService(self)
+            if cluster.transactions is not None:
+                self.transactions = TransactionService(self)
+        finally:
+            asyncio._set_running_loop(before)
+
     # ---- steps
 
     def run(self, fn: Callable[..., None], *args: Any) -> None:
         if self.is_closing and not isinstance(getattr(fn, "__self__", None), _GO_ON_TO_THE_END):
             return
         before = asyncio._get_running_loop()
-        if self.groups is not None:
-            asyncio._set_running_loop(self.groups.loop)  # type: ignore[arg-type]
+        if self.loop is not None:
+            asyncio._set_running_loop(self.loop)  # type: ignore[arg-type]
         try:
             fn(*args)
         except TornWrite:
-            self.cluster.sometimes["torn write"] += 1
-            self.node.kill(self.node.rng.randint(20, self.cluster.swarm.away_ms))
+            self.torn_write()
         finally:
             asyncio._set_running_loop(before)
+
+    def torn_write(self) -> None:
+        """The process dies in the middle of a write."""
+        self.cluster.sometimes["torn write"] += 1
+        self.node.kill(self.node.rng.randint(20, self.cluster.swarm.away_ms))
 
     def now_ms(self) -> int:
         """The broker's monotonic clock."""
@@ -168,7 +193,26 @@ class BrokerProcess(Actor):
             shadows.observe(
                 self.broker_id, state, log, self.node.disk, min_insync, self._is_placed_anew
             )
+            self._check_last_stable_offset(state, log)
+        if self.cluster.transactions is not None:
+            self.cluster.transactions.ghost.look()
         return {state.topic_partition: state for state in states}
+
+    def _check_last_stable_offset(self, state: PartitionState, log: Log) -> None:
+        """I7, at a leader that has not lost what is committed."""
+        if self.cluster.transactions is None or state.leader != self.broker_id:
+            return
+        ghost = self.cluster.shadows.ghost(state.topic_id, state.topic_partition.partition)
+        if not ghost.shadow(self.broker_id).agrees:
+            return
+        told = log.last_stable_offset(state.high_watermark)
+        wanted = ghost.transactions.last_stable_offset(state.high_watermark)
+        if told != wanted:
+            raise Violation(
+                "I7",
+                f"{self.name}: {state.topic_partition} is stable up to {told}, not {wanted}; "
+                f"high watermark {state.high_watermark}, open {ghost.transactions.open}",
+            )
 
     def _is_placed_anew(self, log: Log) -> bool:
         """Whether the broker was unregistered, or has given up a directory, and the metadata have
@@ -245,8 +289,11 @@ class BrokerProcess(Actor):
         self.cluster.scheduler.told(self.name, "wants", effect)
         match effect:
             case ProduceDone(token, acks):
-                assert isinstance(token, Producing)
-                self.clients.produced(token, acks)
+                if isinstance(token, Producing):
+                    self.clients.produced(token, acks)
+                else:
+                    marked: Any = token
+                    marked(acks)
             case FetchDone(token, partitions) | FetchStands(token, partitions):
                 assert isinstance(token, Call)
                 self.clients.found(token, partitions, stands=isinstance(effect, FetchStands))
@@ -278,14 +325,19 @@ class BrokerProcess(Actor):
                 call.answer(effect)
             case LeadershipBegan() | LeadershipEnded() | HighWatermarkMoved():
                 # heard before all others: by `leaderships`
-                if self.groups is not None and effect.topic_partition.topic == CONSUMER_OFFSETS:
-                    self.groups.perform(effect)
+                self._tell_coordinators(effect.topic_partition.topic, effect)
             case InternalRead() | InternalAppended():
-                assert self.groups is not None
-                self.groups.perform(effect)
+                asked: Any = effect.token
+                self._tell_coordinators(asked.args[0].topic_partition.topic, effect)
             case OffsetsListed():
                 listed: Any = effect.token
                 listed(effect.answers)
+
+    def _tell_coordinators(self, topic: str, effect: Effect) -> None:
+        if self.groups is not None and topic == CONSUMER_OFFSETS:
+            self.groups.perform(effect)
+        elif self.transactions is not None and topic == TRANSACTION_STATE:
+            self.transactions.perform(effect)
 
     def _remove(self, directory: str) -> None:
         logs = self.logs
@@ -300,8 +352,10 @@ class BrokerProcess(Actor):
         self.pool.run("removal", lambda: logs.remove_directory(directory), removed)
 
     def cancelled(self, call: Call) -> None:
-        if self.groups is not None and isinstance(call.value, GroupCall):
-            self.groups.cancelled(call)
+        if isinstance(call.value, UnaryCall | PeerCall):
+            for service in (self.groups, self.transactions):
+                if service is not None:
+                    service.cancelled(call)
         else:
             self.clients.cancelled(call)
 
@@ -400,8 +454,9 @@ class BrokerProcess(Actor):
         logs, core = self.logs, self.core
         assert logs is not None
         assert core is not None
-        if self.groups is not None:
-            self.groups.stop()
+        for service in (self.groups, self.transactions):
+            if service is not None:
+                service.stop()
         self.is_closing = True
         self._refused = (self.node.disk.shortages, self.node.disk.refusals)
 

@@ -23,8 +23,8 @@ from pylog_broker.storage.segments.flush_task import FlushTask
 from tests.sim.contents import may_forget
 from tests.sim.disk import Directory, Inode
 from tests.sim.durable import check_recovery_point
-from tests.sim.ghost import Violation
 from tests.sim.stalled_disks import Syncing
+from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
     from tests.sim.broker_process import BrokerProcess

@@ -7,15 +7,17 @@ has one fetch under way, which may stand. Whatever leaves is checked against the
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog import errors
 from pylog.model import BrokerId, ProducerId, TopicId, TopicPartition
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.metadata import view
+from pylog_broker.api.produce import ProduceHandler
 from pylog_broker.metadata.messages import Failure, ProducerIdBlock
 from pylog_broker.protobuf.metadata import metadata_response, query_from
 from pylog_broker.replication.messages import (
@@ -31,8 +33,10 @@ from pylog_broker.replication.messages import (
     Produce,
     ReplicaEpochEnd,
 )
+from pylog_broker.replication.transactions import Unverified
 from tests.sim.contents import fingerprint
 from tests.sim.controller_node import ControllerProcess
+from tests.sim.disk import TornWrite
 from tests.sim.rpc import Call, Rpc
 from tests.sim.twins import (
     check_divergence,
@@ -78,6 +82,7 @@ class _ProduceStream:
     slots: deque[_Slot] = field(default_factory=deque)
     waiting: deque[tuple[ProduceMessage, Call]] = field(default_factory=deque)
     is_unpacking: bool = False
+    verifying: asyncio.Task[None] | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -154,9 +159,81 @@ class ClientService:
                 continue
             self._in_flight_bytes += size
             taken.append((request, self._producing(stream, slot, index, request, size)))
+        if process.transactions is not None and any(map(self._opens, taken)):
+            self._verify_first(stream, slot, taken)
+        else:
+            self._produce(taken)
+
+    def _produce(self, taken: list[tuple[Produce, Producing]]) -> None:
+        process = self._process
         if taken:
+            assert process.core is not None
             now_ms, wall_ms = process.now_ms(), process.node.clock.now_ms()
             process.step(process.core.produce_all(now_ms, wall_ms, taken))
+
+    def _verification(self) -> ProduceHandler:
+        """The part of the product's handler that has coordinators asked."""
+        assert self._process.transactions is not None
+        nothing: Any = None
+        return ProduceHandler(
+            self._process.core or nothing,
+            nothing,
+            nothing,
+            checks=nothing,
+            memory=nothing,
+            counters=nothing,
+            verification=self._process.transactions.verification,
+        )
+
+    def _opens(self, each: tuple[Produce, Producing]) -> bool:
+        return self._verification()._opens(each[0])
+
+    def _verify_first(
+        self, stream: _ProduceStream, slot: _Slot, taken: list[tuple[Produce, Producing]]
+    ) -> None:
+        """The transactions' coordinators are asked; what comes behind on the stream waits."""
+        self._sometimes["transactions: coordinator asked about batches"] += 1
+        size = sum(len(item.batch) for request, _ in taken for item in request.batches)
+        stream.is_unpacking = True
+        assert self._process.loop is not None
+        task = self._process.loop.create_task(self._verify(stream, slot, taken))
+        stream.verifying = task
+
+        def on_end(_: object) -> None:
+            if taken:  # nobody waits any more
+                self._in_flight_bytes -= size
+
+        task.add_done_callback(on_end)
+
+    async def _verify(
+        self, stream: _ProduceStream, slot: _Slot, taken: list[tuple[Produce, Producing]]
+    ) -> None:
+        handler, asked = self._verification(), list[Unverified]()
+        assert self._process.transactions is not None
+        waiting: Any = taken
+        try:
+            await handler._verify_first(waiting, asked)
+            for request, _ in taken:
+                self._note_refusals(request)
+            checked = taken[:]
+            taken.clear()
+            try:
+                self._produce(checked)
+            except TornWrite:
+                self._process.torn_write()
+                return
+        finally:
+            self._process.transactions.verification.release(asked)
+        stream.is_unpacking = False
+        if slot.call.stream.open:
+            self._take(stream)
+
+    def _note_refusals(self, request: Produce) -> None:
+        for item in request.batches:
+            if item.guard is not None and item.guard.refusal is not None:
+                name = errors.ERRORS_BY_CODE[item.guard.refusal.code].__name__
+                self._sometimes["transactions: verification refused"] += 1
+                self._sometimes[f"transactions: verification: {name}"] += 1
 
     def _producing(
         self, stream: _ProduceStream, slot: _Slot, index: int, request: Produce, size: int
@@ -262,7 +339,9 @@ class ClientService:
         core = self._process.core
         if self._fetches.get(call.stream) is call:
             del self._fetches[call.stream]
-        self._streams.pop(call.stream, None)
+        stream = self._streams.pop(call.stream, None)
+        if stream is not None and stream.verifying is not None:
+            stream.verifying.cancel()
         if core is not None and not isinstance(call.value, ProduceMessage):
             core.cancel(call)
 

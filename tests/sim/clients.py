@@ -20,8 +20,9 @@ from pylog_broker.replication.messages import (
     ReplicaEpochQuery,
 )
 from tests.sim.client_service import Fetched
-from tests.sim.ghost import PartitionGhost, Violation
+from tests.sim.ghost import PartitionGhost
 from tests.sim.rpc import Actor, Machine, Rpc, unary
+from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster

@@ -15,16 +15,16 @@ from itertools import takewhile
 from pylog import errors
 from pylog.config import LONG_MAX
 from pylog.model import (
-    CONSUMER_OFFSETS,
     NO_LEADER,
     BrokerId,
     NewTopic,
     Offset,
     ProducerId,
     TopicPartition,
+    is_internal,
 )
 from pylog_broker.config import BrokerConfig, TopicConfig
-from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.controller.settings import ControllerSettings, InternalTopic
 from pylog_broker.metadata.admin import CreateTopics
 from pylog_broker.metadata.image import MetadataImage, TopicImage
 from pylog_broker.metadata.messages import MetadataBatch, PartitionsAltered
@@ -43,7 +43,7 @@ from tests.sim.clients import WandererClient
 from tests.sim.consumers import ConsumerApp
 from tests.sim.controller_node import ControllerNode
 from tests.sim.disk import MOUNTS
-from tests.sim.ghost import PartitionGhost, Violation
+from tests.sim.ghost import PartitionGhost
 from tests.sim.group_apps import Groups
 from tests.sim.leaderships import LedByEpoch
 from tests.sim.net import Net
@@ -52,6 +52,8 @@ from tests.sim.rpc import Rpc
 from tests.sim.scheduler import US_PER_MS, US_PER_S, Scheduler, Trace
 from tests.sim.shadows import Shadows
 from tests.sim.swarm import Swarm, draw
+from tests.sim.transaction_apps import TransactionApps
+from tests.sim.violation import Violation
 
 WALL_MS = 1_700_000_000_000
 UP_WITHIN_S = 30
@@ -68,6 +70,7 @@ DRAWN = (
     "occasions",
     "metadata batches",
     "groups",
+    "transactions",
 )
 
 
@@ -83,11 +86,12 @@ class Cluster:
         leaning: Callable[[Swarm], Swarm] = lambda swarm: swarm,
         *,
         groups: bool | None = None,
+        transactions: bool | None = None,
     ) -> None:
-        """`leaning` changes what the seed has drawn. `groups`: see `draw`."""
+        """`leaning` changes what the seed has drawn. `groups`, `transactions`: see `draw`."""
         self.scheduler = Scheduler(seed, trace)
         rng = self.scheduler.rng
-        self.swarm: Swarm = leaning(draw(*map(rng, DRAWN), groups))
+        self.swarm: Swarm = leaning(draw(*map(rng, DRAWN), groups, transactions))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
         self.alterations = Alterations(self.net)
@@ -100,6 +104,7 @@ class Cluster:
         self.owners: dict[BrokerId, BrokerNode] = {}
         self.administrator = Administrator(self)
         self.groups = Groups(self) if self.swarm.groups is not None else None
+        self.transactions = TransactionApps(self) if self.swarm.transactions is not None else None
         self.topic_created = False
         self.healing = False
         self.producers: list[ProducerApp] = []
@@ -122,6 +127,8 @@ class Cluster:
         self.scheduler.after(self._rng.randint(0, 15 * US_PER_S), self._come_late)
         if self.groups is not None:
             self.groups.start()
+        if self.transactions is not None:
+            self.transactions.start()
 
     def _come_late(self) -> None:
         """One that was not there when the first records were written, and deleted again."""
@@ -214,8 +221,12 @@ class Cluster:
             snapshot_interval_records=self.swarm.snapshot_records,
             tail_records_max=self.swarm.snapshot_records,
             topic_defaults=TopicConfig(min_insync_replicas=self.swarm.min_insync),
-            internal_topics=({} if self.groups is None else {CONSUMER_OFFSETS: self.groups.topic}),
+            internal_topics=self._internal_topics(),
         )
+
+    def _internal_topics(self) -> dict[str, InternalTopic]:
+        users = (self.groups, self.transactions)
+        return {each.topic.name: each.topic for each in users if each is not None}
 
     def broker_config(self) -> BrokerConfig:
         """The brokers' settings."""
@@ -494,6 +505,8 @@ class Cluster:
             consumer.hear(consumer.settle)
         if self.groups is not None:
             self.groups.settle()
+        if self.transactions is not None:
+            self.transactions.settle()
         self.administrator.help_empty_partitions()
         self._committed_at_heal = {key: g.committed_end for key, g in self.shadows.ghosts.items()}
         deadline = self.scheduler.now_us + CONVERGE_WITHIN_S * US_PER_S
@@ -522,7 +535,7 @@ class Cluster:
                 # retention is each broker's own business, so a follower may be ahead
                 if shadow.log_start < begin:
                     return False
-                if self.image.topics_by_id[partition.topic_id].name == CONSUMER_OFFSETS:
+                if is_internal(self.image.topics_by_id[partition.topic_id].name):
                     # members go on to commit: what was committed by then is everywhere
                     if shadow.high_watermark < self._committed_at_heal.get(ghost.key, 0):
                         return False
@@ -531,7 +544,8 @@ class Cluster:
                     return False
         if any(consumer.waits_for for consumer in self.consumers):
             return False
-        return self.groups is None or not self.groups.waits_for
+        users = (self.groups, self.transactions)
+        return not any(each.waits_for for each in users if each is not None)
 
     def is_caught_up(self, node: BrokerNode) -> bool:
         """Whether the broker follows somewhere, and holds all that is committed or more."""
@@ -558,6 +572,7 @@ class Cluster:
         may = swarm.upkeep is not None or swarm.log_dirs > 1
         losing = {"unregister", "unregister_eligible", "unclean"}
         may = may or not losing.isdisjoint(swarm.faults) or swarm.groups is not None
+        may = may or swarm.transactions is not None
         return may and any(
             {
                 broker
@@ -586,8 +601,9 @@ class Cluster:
                 )
         apps = [*(app for app in self.producers if app.alive), *self.consumers]
         lines.extend(f"  {app.name} waits for {what}" for app in apps for what in app.waits_for)
-        if self.groups is not None:
-            lines.extend(f"  {what}" for what in self.groups.waits_for)
+        for users in (self.groups, self.transactions):
+            if users is not None:
+                lines.extend(f"  {what}" for what in users.waits_for)
         return "\n".join(lines)
 
     def check_end(self) -> None:
@@ -598,10 +614,13 @@ class Cluster:
             self.sometimes["access refused for a moment"] += node.disk.shortages
             assert node.process is not None
             node.process.check_all_serve()
-            if node.process.groups is not None:
-                node.process.groups.compare_all()
+            for service in (node.process.groups, node.process.transactions):
+                if service is not None:
+                    service.compare_all()
         for producer in self.producers:
             producer.check_history()
+        if self.transactions is not None:
+            self.transactions.ghost.check_history(self.transactions.outputs)
         process = self.controller.process
         assert process is not None
         process.check_disk()

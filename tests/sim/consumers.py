@@ -52,8 +52,10 @@ from pylog_broker.replication.messages import (
 )
 from tests.sim import client_service
 from tests.sim.client_metadata import KeptMetadata
-from tests.sim.ghost import PartitionGhost, Violation
+from tests.sim.ghost import PartitionGhost
+from tests.sim.partition_transactions import ABORTED, MARKER, OPEN
 from tests.sim.rpc import Actor, Machine, Rpc, unary
+from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
@@ -109,6 +111,7 @@ class ConsumerApp(Actor):
         roams: bool,
         reset: str = "earliest",
         group: GroupSettings | None = None,
+        read_committed: bool | None = None,
     ) -> None:
         super().__init__(Machine(name, cluster.scheduler, 0))
         self.cluster = cluster
@@ -117,7 +120,8 @@ class ConsumerApp(Actor):
         self.rng = cluster.scheduler.rng(name)
         swarm = cluster.swarm
         self._kept = KeptMetadata(cluster, self, self.rng, self._on_metadata)
-        self.read_committed = self.rng.random() < 0.5
+        drawn = self.rng.random() < 0.5
+        self.read_committed = drawn if read_committed is None else read_committed
         self._stands = self.rng.random() < 0.7  # framed streams; over gRPC a fetch never stands
         self.core = ConsumerCore(
             FetcherSettings(
@@ -185,7 +189,10 @@ class ConsumerApp(Actor):
         for number in sorted(topic.partitions):
             tp = TopicPartition(topic.name, number)
             read = self._read.get(tp)
-            end = self.cluster.shadows.ghost(topic.topic_id, number).committed_end
+            ghost = self.cluster.shadows.ghost(topic.topic_id, number)
+            end = ghost.committed_end
+            while read is not None and self._is_hidden(ghost, end - 1) and end > read.position:
+                end -= 1
             if read is None or read.topic_id != topic.topic_id or read.position != end:
                 found.append(f"{tp} is read up to {read}, and ends at {end}")
         return found
@@ -244,6 +251,7 @@ class ConsumerApp(Actor):
                     "C", f"{self.name}: {tp} was at {read.position}, and gets {record.offset}"
                 )
             self._must_be_compacted(tp, read.position, record.offset)
+            self._must_be_visible(tp, record.offset)
             wanted = ghost.record_at(record.offset)
             told = (record.key, record.value, record.timestamp_ms)
             if wanted != told and not ghost.is_lossy:
@@ -252,11 +260,24 @@ class ConsumerApp(Actor):
                 )
             read.position = record.offset + 1
 
+    def _must_be_visible(self, tp: TopicPartition, offset: int) -> None:
+        """I7: a reader of committed records gets none of a transaction that is open or aborted."""
+        status = self.ghost(tp).transactions.status(offset)
+        if status == MARKER or (self.read_committed and status in (OPEN, ABORTED)):
+            raise Violation("I7", f"{self.name}: {tp} gives {offset}, which is {status}")
+        if status:
+            self.cluster.sometimes[f"transactions: read what is {status}"] += 1
+
+    def _is_hidden(self, ghost: PartitionGhost, offset: int) -> bool:
+        return ghost.transactions.is_hidden(offset, read_committed=self.read_committed)
+
     def _must_be_compacted(self, tp: TopicPartition, begin: int, end: int) -> None:
         """What lies between the two offsets must be gone for good."""
         ghost, now_ms = self.ghost(tp), self.cluster.true_ms()
         for missing in range(begin, end) if not ghost.is_lossy else ():
             if missing < ghost.deleted_to and ghost.may_compact:
+                continue
+            if self._is_hidden(ghost, missing):
                 continue
             if not ghost.may_compact or ghost.why_not_gone(missing, now_ms):
                 raise Violation("C", f"{self.name}: {tp} misses {missing} of {begin} to {end}")
@@ -270,10 +291,18 @@ class ConsumerApp(Actor):
             if read is not None and read.generation != partition.generation:
                 if self._topic_id != read.topic_id:
                     self.cluster.sometimes["consumer meets a new topic"] += 1
-                elif partition.position is None or partition.position != read.position:
+                elif partition.position is None or not self._is_at(partition.position, tp):
                     self._must_be_gone(tp, f"is set to {partition.position}")
                 self._forget_place(tp)
         self._begin_at_places(self._topic_id)
+
+    def _is_at(self, position: int, tp: TopicPartition) -> bool:
+        """Whether the application would say so, but for what it never gets."""
+        ghost, read = self.ghost(tp), self._read[tp]
+        return position == read.position or (
+            position > read.position
+            and all(self._is_hidden(ghost, each) for each in range(read.position, position))
+        )
 
     def _begin_at_places(self, topic_id: TopicId) -> None:
         """Note the places that were found since the last look, in the topic of that id."""

@@ -19,13 +19,28 @@ from pylog.records.reader import iter_records
 from pylog_broker.config import TopicConfig
 
 
+class Marker(NamedTuple):
+    """What a control batch says of its producer's transaction."""
+
+    commits: bool
+    coordinator_epoch: int
+
+
 class Original(NamedTuple):
-    """A batch as its producer made it, with the time of each record."""
+    """A batch as its producer made it, with the time of each record. `ends`: of a marker, whose
+    bytes are the same in each partition.
+    """
 
     home: tuple[TopicId, int]
     keys: tuple[bytes | None, ...]
     values: tuple[bytes | None, ...]
     timestamps: tuple[int, ...]
+    is_transactional: bool = False
+    ends: Marker | None = None
+
+
+ANYWHERE = (TopicId(""), -1)
+"""The home of a marker."""
 
 
 def fingerprint(batch: Buffer) -> int:

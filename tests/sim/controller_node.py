@@ -35,8 +35,8 @@ from pylog_broker.metadata.records import MetadataRecord
 from pylog_broker.storage.errors import PassingStorageError
 from tests.sim.disk import Disk, TornWrite
 from tests.sim.files import SimFiles
-from tests.sim.ghost import Violation
 from tests.sim.rpc import Actor, Machine, Rpc
+from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
     from tests.sim.broker_process import BrokerProcess

@@ -8,7 +8,7 @@ from pylog.errors import CorruptMessage
 from pylog.records.batch import iter_headers
 from pylog_broker.storage.log.log import Log
 from tests.sim.disk import LOG_SUFFIX, Directory, Disk, Inode
-from tests.sim.ghost import Violation
+from tests.sim.violation import Violation
 
 
 def check_recovery_point(name: str, log: Log, disk: Disk) -> None:

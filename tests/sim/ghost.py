@@ -17,17 +17,11 @@ from pylog.model import BrokerId, TopicId
 from pylog.records.batch import BatchHeader, Buffer
 from pylog_broker.metadata.records import PartitionRecord
 from pylog_broker.replication.messages import PartitionState
-from tests.sim.contents import Contents, fingerprint, left_of
+from tests.sim.contents import ANYWHERE, Contents, fingerprint, left_of
+from tests.sim.partition_transactions import PartitionTransactions
+from tests.sim.violation import Violation
 
 PartitionKey = tuple[TopicId, int]
-
-
-class Violation(AssertionError):
-    """An invariant does not hold."""
-
-    def __init__(self, invariant: str, text: str) -> None:
-        super().__init__(f"{invariant}: {text}")
-        self.invariant = invariant
 
 
 class Batch(NamedTuple):
@@ -54,7 +48,7 @@ class SequenceBook:
 
     def add(self, batch: Batch, deleted_to: int) -> None:
         """Note a committed batch; records up to `deleted_to` may be gone."""
-        if batch.producer_id < 0:
+        if batch.producer_id < 0 or batch.sequence < 0:  # of no producer, or of a coordinator
             return
         producer = (batch.producer_id, batch.producer_epoch)
         wanted = self._next.get(producer, 0)
@@ -116,6 +110,7 @@ class PartitionGhost:
         self.record: PartitionRecord | None = None  # as the controller last published it
         self.members: tuple[BrokerId, ...] = ()  # its ISR and ELR
         self.sequences = SequenceBook()
+        self.transactions = PartitionTransactions(key)
         self._links: dict[tuple[int, int], tuple[int, int]] = {}  # what each one follows
         self._bases: list[int] = []
         self._newest: dict[bytes | None, int] = {}  # the last committed offset of each key
@@ -140,7 +135,7 @@ class PartitionGhost:
         )
         original = self.contents.get(mark)
         if original is not None:
-            if original.home != self.key:
+            if original.home not in (self.key, ANYWHERE):
                 raise Violation("C", f"{self.key} holds {found} of {original.home}: {original}")
             written = self.written.setdefault(place, found)
             return written if written == found else found, frozenset()
@@ -348,6 +343,7 @@ class PartitionGhost:
             self._bases.append(batch.base)
             self.committed_end = batch.last + 1
             self._note_keys(batch, now_ms)
+            self._note_transactions(batch)
         if self.committed_end != high_watermark:
             raise Violation(
                 "I3", f"{self._name(broker)}: hw {high_watermark} is not at the end of a batch"
@@ -387,6 +383,12 @@ class PartitionGhost:
             self._newest[key] = offset
             if value is None:
                 self._tombstones[offset] = now_ms
+
+    def _note_transactions(self, batch: Batch) -> None:
+        original = self.contents.of(batch.mark)
+        if original.is_transactional:
+            producer = batch.producer_id, batch.producer_epoch
+            self.transactions.add(batch.base, batch.last, *producer, original.ends)
 
     # ---- what compaction and retention may take
 

@@ -21,8 +21,9 @@ from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
 from pylog_broker.coordinator.runtime.decision import Record
 from pylog_broker.coordinator.runtime.runtime import partition_for
-from tests.sim.ghost import Batch, PartitionGhost, Violation
+from tests.sim.ghost import Batch, PartitionGhost
 from tests.sim.group_log import GroupLog, Place, is_at_rest, memory
+from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
     from pylog_broker.coordinator.groups.consumer.topics import SubscribedTopic
@@ -99,6 +100,7 @@ class GroupGhost:
         self._taken: dict[Place, tuple[CommitRequest, OffsetCommitValue]] = {}
         self._seen: set[tuple[str, str]] = set()  # groups with tags of what is committed
         self._processed: dict[tuple[str, TopicId, int], Covered] = {}
+        self._pending: dict[tuple[int, int], list[tuple[Record, Offset]]] = {}
         self._comparisons = 0
         self.members: list[GroupMember] = []
 
@@ -122,8 +124,34 @@ class GroupGhost:
         while ghost is not None and log.batches < len(ghost.committed):
             batch = ghost.committed[log.batches]
             log.batches += 1
-            self._take(log, ghost, batch)
+            if ghost.contents.of(batch.mark).is_transactional:
+                self._take_pending(log, ghost, batch)
+            else:
+                self._take(log, ghost, batch)
         return log
+
+    def _take_pending(self, log: GroupLog, ghost: PartitionGhost, batch: Batch) -> None:
+        """Positions of a transaction count when it commits."""
+        original = ghost.contents.of(batch.mark)
+        place = (ghost.key[1], batch.producer_id)
+        if original.ends is None:
+            pending = self._pending.setdefault(place, [])
+            for offset, (key, value) in enumerate(
+                zip(original.keys, original.values, strict=True), batch.base
+            ):
+                assert key is not None
+                record = self._codec.decode(key, value)
+                assert record is not None
+                assert isinstance(record.key, OffsetCommitKey)
+                pending.append((record, Offset(offset)))
+            return
+        for record, offset in self._pending.pop(place, ()):
+            if original.ends.commits:
+                self._sometimes["transactions: positions committed"] += 1
+                self._take_commit(log, record)
+                log.take(record, offset)
+            else:
+                self._sometimes["transactions: positions dropped"] += 1
 
     def _take(self, log: GroupLog, ghost: PartitionGhost, batch: Batch) -> None:
         original = ghost.contents.of(batch.mark)
@@ -302,7 +330,12 @@ class GroupGhost:
         begin = min(ghost.deleted_to, end)
         now_ms = self._cluster.true_ms()
         missing = covered.missing(begin, min(end, ghost.committed_end))
-        return [m for m in missing if not (ghost.may_compact and not ghost.why_not_gone(m, now_ms))]
+        return [
+            m
+            for m in missing
+            if not (ghost.may_compact and not ghost.why_not_gone(m, now_ms))
+            and not ghost.transactions.is_hidden(m, read_committed=True)
+        ]
 
     # ---- answers
 
@@ -322,7 +355,7 @@ class GroupGhost:
         groups = {each for each in coordinator.groups if is_at_rest(coordinator, each)}
         positions = {
             (group_id, tp.topic, tp.partition): value
-            for group_id in coordinator.groups
+            for group_id in coordinator.offsets.group_ids
             for tp, value in coordinator.offsets.of(group_id).items()
         }
         if positions != log.positions():

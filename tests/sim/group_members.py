@@ -35,10 +35,10 @@ from pylog.client.membership.wire import API_OF, GroupWire
 from pylog.model import BrokerId, TopicId, TopicPartition
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitValue
 from tests.sim.consumers import ConsumerApp
-from tests.sim.ghost import Violation
+from tests.sim.coordinator_shell import Refused, UnaryCall
 from tests.sim.group_ghost import CommitRequest
-from tests.sim.group_service import GroupCall, Refused
 from tests.sim.rpc import Rpc
+from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
@@ -479,7 +479,7 @@ class GroupMember(ConsumerApp):
                 is_done = True
                 self._answered(asked, answer)
 
-        call = GroupCall(API_OF[type(asked)].key, message, self.name)
+        call = UnaryCall(API_OF[type(asked)].key, message, self.name)
         rpc.request(process.groups.serve, call, answered, None)
         self.timer(self._timeout_ms(asked), answered, None)
 

@@ -20,7 +20,7 @@ from pylog_broker.replication.messages import (
 )
 from pylog_broker.replication.partition import Partition
 from pylog_broker.storage.log.log import Log
-from tests.sim.ghost import Violation
+from tests.sim.violation import Violation
 
 _Key = tuple[TopicId, int]
 

@@ -9,7 +9,7 @@ them. What became of each record is remembered, and compared with what is commit
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -33,14 +33,24 @@ from pylog.client.sending.send_events import (
 )
 from pylog.client.sending.send_settings import SenderSettings
 from pylog.client.sending.sender import Sender
+from pylog.client.sending.transaction_events import (
+    CommitOffsets,
+    EndTransaction,
+    FindCoordinator,
+    InitProducer,
+    OperationDone,
+    TransactionRequest,
+)
+from pylog.client.sending.transactions import Transactions
 from pylog.model import BrokerId, ProducerId, TopicId, TopicPartition
 from pylog.records.compression import Compression
 from pylog_broker.replication.messages import PartitionAck, PartitionBatch, Produce
 from tests.sim.client_metadata import KeptMetadata
 from tests.sim.client_service import Answers, ProduceMessage
 from tests.sim.contents import Original, fingerprint
-from tests.sim.ghost import PartitionKey, Violation
+from tests.sim.ghost import PartitionKey
 from tests.sim.rpc import Actor, Machine, Rpc, unary
+from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
@@ -87,6 +97,9 @@ class ProducerApp(Actor):
     nothing is promised but what it is told.
     """
 
+    may_fail: Collection[type[errors.PylogError]] = MAY_FAIL
+    transactional_id = ""
+
     def __init__(self, cluster: Cluster, name: str, *, acks: int, idempotent: bool) -> None:
         super().__init__(Machine(name, cluster.scheduler, 0))
         self.cluster = cluster
@@ -114,30 +127,40 @@ class ProducerApp(Actor):
             available=metadata.available,
             draw=self.rng.randrange,
         )
+        self._sending = SenderSettings(
+            acks=acks,
+            idempotent=idempotent,
+            max_in_flight=clients.max_in_flight,
+            max_request_size=4 * clients.batch_size,
+            request_timeout_ms=clients.request_timeout_ms,
+            delivery_timeout_ms=clients.delivery_timeout_ms,
+            retry_backoff_ms=clients.retry_backoff_ms,
+            retry_backoff_max_ms=8 * clients.retry_backoff_ms,
+        )
+        transactions = self._make_transactions()
+        self._transactional_id = (
+            "" if transactions is None else transactions.settings.transactional_id
+        )
         self.sender = Sender(
-            SenderSettings(
-                acks=acks,
-                idempotent=idempotent,
-                max_in_flight=clients.max_in_flight,
-                max_request_size=4 * clients.batch_size,
-                request_timeout_ms=clients.request_timeout_ms,
-                delivery_timeout_ms=clients.delivery_timeout_ms,
-                retry_backoff_ms=clients.retry_backoff_ms,
-                retry_backoff_max_ms=8 * clients.retry_backoff_ms,
-            ),
+            self._sending,
             self.accumulator,
             metadata,
             self.rng.random,
             lambda batch, size: split_batch(batch, size, self._new_fate),
+            transactions,
         )
         self._alone = SendAlone(self.sender.dispatcher)
         self._streams: dict[int, _Stream] = {}
-        # by partition and producer id, the sequences of what was sent and may be stored
-        self._sent: dict[tuple[TopicPartition, int], set[int]] = {}
+        # by partition and producer, the sequences of what was sent and may be stored
+        self._sent: dict[tuple[TopicPartition, int, int], set[int]] = {}
         # by partition, the batches that were sent and whose fate is open, and the broker of each
         self._unsettled: dict[TopicPartition, dict[Batch, int]] = {}
         self._tick_at = -1
         self._last_words: set[TopicPartition] = set()
+
+    def _make_transactions(self) -> Transactions | None:
+        """Of one that sends in transactions."""
+        return None
 
     def _new_fate(self) -> Fate:
         fate = Fate()
@@ -318,7 +341,9 @@ class ProducerApp(Actor):
                     self._close(broker)
                 case RequestProducerId():
                     self._request_id()
-                case BatchDone() | BatchFailed() | BatchSplit():
+                case FindCoordinator() | InitProducer() | CommitOffsets() | EndTransaction():
+                    self._ask_coordinator(effect)
+                case BatchDone() | BatchFailed() | BatchSplit() | OperationDone():
                     pass  # below
                 case _:
                     assert_never(effect)
@@ -330,7 +355,17 @@ class ProducerApp(Actor):
                     self._failed(effect)
                 case BatchSplit(batch, parts):
                     self._split(batch, parts)
+                case OperationDone():
+                    self._operation_done(effect)
         self._arm()
+
+    def _ask_coordinator(self, request: TransactionRequest) -> None:
+        """Something of a transaction, which this one has not."""
+        raise AssertionError(request)
+
+    def _operation_done(self, effect: OperationDone) -> None:
+        """Likewise."""
+        raise AssertionError(effect)
 
     def _arm(self) -> None:
         deadline = self.sender.next_deadline_ms(self.now_ms())
@@ -361,7 +396,12 @@ class ProducerApp(Actor):
         if stream is None:
             return
         items = tuple(self._item(batch) for batch in effect.batches)
-        request = Produce(self.acks, self.sender.settings.request_timeout_ms, items)
+        request = Produce(
+            self.acks,
+            self.sender.settings.request_timeout_ms,
+            items,
+            transactional_id=self.transactional_id,
+        )
         stream.queue.append((effect.correlation, request))
         if not stream.is_waking:
             stream.is_waking = True
@@ -371,7 +411,7 @@ class ProducerApp(Actor):
         """A broker knows the last five batches of a producer: one that is sent again is one of
         them, or it may be refused though it is stored.
         """
-        sent = self._sent.setdefault((batch.topic_partition, batch.producer_id), set())
+        sent = self._sent.setdefault(_lane_of(batch), set())
         behind = sorted(sequence for sequence in sent if sequence > batch.base_sequence)
         if len(behind) >= BATCHES_REMEMBERED:
             raise Violation(
@@ -405,14 +445,19 @@ class ProducerApp(Actor):
         known = self.cluster.shadows.contents
         fate: Fate = batch.delivery
         before = known.get(fate.marks[-1]) if fate.marks else None
-        data = batch_bytes(batch, self._compression)
+        is_transactional = bool(self.transactional_id)
+        data = batch_bytes(batch, self._compression, transactional=is_transactional)
         fate.home = (topic_id, tp.partition)
         if fresh:
             mark = fingerprint(data)
             if before is None:
                 times = tuple(batch.times.of_all(batch.count))
                 before = Original(
-                    fate.home, tuple(keys or [None] * len(values)), tuple(values), times
+                    fate.home,
+                    tuple(keys or [None] * len(values)),
+                    tuple(values),
+                    times,
+                    is_transactional,
                 )
             fate.marks.append(mark)
             known.sent(mark, before._replace(home=fate.home))
@@ -518,10 +563,10 @@ class ProducerApp(Actor):
         self._unsettled.get(batch.topic_partition, {}).pop(batch, None)
         tp = batch.topic_partition
         if not batch.maybe_stored:  # another one may have its sequence
-            self._sent.get((tp, batch.producer_id), set()).discard(batch.base_sequence)
+            self._sent.get(_lane_of(batch), set()).discard(batch.base_sequence)
         self.cluster.scheduler.note("send fails", self.name, str(tp), batch.base_sequence, error)
         self.cluster.sometimes[f"send: {error.name}"] += 1
-        if type(error) not in MAY_FAIL:
+        if type(error) not in self.may_fail:
             raise Violation("C", f"{self.name}: a batch for {tp} failed with {error!r}")
         if tp in self._last_words:
             self.timer(100, self._repeat_last_word, tp)
@@ -601,6 +646,10 @@ class ProducerApp(Actor):
                 raise Violation(
                     "C", f"{self.name}: acknowledged {after} stands behind {before} in {home}"
                 )
+
+
+def _lane_of(batch: Batch) -> tuple[TopicPartition, int, int]:
+    return batch.topic_partition, batch.producer_id, batch.producer_epoch
 
 
 def _ack(ack: PartitionAck) -> Ack:

@@ -16,11 +16,11 @@ from types import ModuleType
 from pylog_broker.controller import metadata_batches
 from pylog_broker.node import coordinators
 from tests.sim.cluster import Cluster
-from tests.sim.ghost import Violation
 from tests.sim.nemesis import Nemesis
 from tests.sim.scheduler import US_PER_S, Trace
 from tests.sim.variant import overridden
 from tests.sim.variants import VARIANTS
+from tests.sim.violation import Violation
 
 FAULTS_S = 20
 
@@ -186,6 +186,9 @@ REQUIRED_OF_GROUPS = (
 )
 """The same for groups of consumers."""
 
+REQUIRED_OF_TRANSACTIONS: tuple[str, ...] = ()
+"""The same for transactions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -205,8 +208,11 @@ def run_seed(
     echo: Callable[[str], None] | None = None,
     *,
     groups: bool = False,
+    transactions: bool = False,
 ) -> Outcome:
-    """Run one seed from start to end. `groups`: with groups of consumers, whatever it draws."""
+    """Run one seed from start to end. `groups`: with groups of consumers, whatever it draws;
+    `transactions`: likewise with transactional producers.
+    """
     trace = Trace(echo=echo)
     # recovery warns of every cut tail, and here that is the daily bread
     for name in ("pylog_broker", "pylog"):
@@ -215,7 +221,13 @@ def run_seed(
     gc.freeze()  # what was there before it need not be looked at
     try:
         with VARIANTS[variant].installed() as installed:
-            cluster = Cluster(seed, trace, installed.leaning, groups=groups or installed.groups)
+            cluster = Cluster(
+                seed,
+                trace,
+                installed.leaning,
+                groups=groups or installed.groups,
+                transactions=transactions or installed.transactions,
+            )
             invariant = report = ""
             try:
                 _run(cluster)
@@ -224,7 +236,7 @@ def run_seed(
             except Exception:  # noqa: BLE001 - whatever a core raises is a finding
                 invariant, report = "raised", traceback.format_exc()
             if invariant:
-                report = _failure(seed, variant, report, cluster, groups=groups)
+                report = _failure(seed, variant, report, cluster, _flags(groups, transactions))
             return Outcome(
                 seed, trace.hash, cluster.scheduler.events, cluster.sometimes, invariant, report
             )
@@ -259,7 +271,11 @@ def _run_to_the_end(cluster: Cluster) -> None:
     cluster.check_end()
 
 
-def _failure(seed: int, variant: str, report: str, cluster: Cluster, *, groups: bool) -> str:
+def _flags(groups: bool, transactions: bool) -> str:
+    return " --groups" * groups + " --transactions" * transactions
+
+
+def _failure(seed: int, variant: str, report: str, cluster: Cluster, flags: str) -> str:
     lines = cluster.scheduler.trace.lines()
     return "\n".join(
         [
@@ -268,8 +284,7 @@ def _failure(seed: int, variant: str, report: str, cluster: Cluster, *, groups: 
             f"seed {seed} variant {variant} commit {_commit()} {cluster.swarm}",
             report,
             cluster.describe(),
-            f"again: python -m tests.sim --seed {seed} --variant {variant} --trace"
-            + " --groups" * groups,
+            f"again: python -m tests.sim --seed {seed} --variant {variant} --trace{flags}",
         ]
     )
 
@@ -288,10 +303,11 @@ def run_seeds(
     *,
     stop_at_failure: bool = False,
     groups: bool = False,
+    transactions: bool = False,
     heard: Callable[[Outcome], None] | None = None,
 ) -> list[Outcome]:
     """Run many seeds, over `jobs` processes; outcomes in the order of the seeds."""
-    work = [(seed, variant, groups) for seed in seeds]
+    work = [(seed, variant, groups, transactions) for seed in seeds]
     found: list[Outcome] = []
     if jobs <= 1:
         for each in work:
@@ -313,15 +329,19 @@ def run_seeds(
     return found
 
 
-def _one(work: tuple[int, str, bool]) -> Outcome:
-    seed, variant, groups = work
-    return run_seed(seed, variant, groups=groups)
+def _one(work: tuple[int, str, bool, bool]) -> Outcome:
+    seed, variant, groups, transactions = work
+    return run_seed(seed, variant, groups=groups, transactions=transactions)
 
 
 def never_happened(outcomes: Iterable[Outcome]) -> list[str]:
-    """What of REQUIRED, and of REQUIRED_OF_GROUPS, no run has seen."""
+    """What of REQUIRED, and of what is required of groups and transactions, no run has seen."""
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total += outcome.sometimes
-    wanted = (*REQUIRED, *(f"groups: {name}" for name in REQUIRED_OF_GROUPS))
+    wanted = (
+        *REQUIRED,
+        *(f"groups: {name}" for name in REQUIRED_OF_GROUPS),
+        *(f"transactions: {name}" for name in REQUIRED_OF_TRANSACTIONS),
+    )
     return [name for name in wanted if not total[name]]

@@ -27,7 +27,8 @@ from pylog_broker.storage.directories.partition_directories import PARTITION_MET
 from pylog_broker.storage.log.log import Log
 from tests.sim.contents import Contents
 from tests.sim.disk import LOG_SUFFIX, Directory, Disk, Inode
-from tests.sim.ghost import Batch, PartitionGhost, PartitionKey, Shadow, Violation
+from tests.sim.ghost import Batch, PartitionGhost, PartitionKey, Shadow
+from tests.sim.violation import Violation
 
 
 class _Found(NamedTuple):

@@ -14,8 +14,9 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from tests.sim.ghost import Violation
+from pylog import errors
 from tests.sim.scheduler import US_PER_MS, US_PER_S
+from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
     from tests.sim.rpc import Actor
@@ -52,6 +53,10 @@ class _Handle:
         callback, self._callback = self._callback, None
         if callback is not None:
             self._context.run(callback, *self._args)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 class SimLoop:
@@ -123,7 +128,17 @@ class SimLoop:
         return asyncio.Future(loop=self)  # type: ignore[arg-type]
 
     def create_task(self, work: Coroutine[Any, Any, Any], **_named: Any) -> asyncio.Task[Any]:
-        return asyncio.Task(work, loop=self)  # type: ignore[arg-type]
+        return asyncio.Task(self._watched(work), loop=self)  # type: ignore[arg-type]
+
+    async def _watched(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """What no caller is meant to hear of is a finding, whoever awaits the task."""
+        try:
+            return await work
+        except (errors.PylogError, asyncio.CancelledError, GeneratorExit):
+            raise
+        except BaseException as error:
+            self._actor.machine.scheduler.after(0, _raise, error)
+            raise
 
     def run_in_executor(
         self, _executor: Executor | None, work: Callable[..., Any], *args: Any

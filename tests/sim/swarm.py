@@ -164,6 +164,23 @@ class GroupSwarm:
     small_slice_bytes: int  # more is decoded beside the loop
 
 
+TRANSACTIONS_SHARE = 0.3
+
+PRODUCER_FAULTS = ("crash", "zombie", "stall", "pause")
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSwarm:
+    """Transactional producers, and how they are set. Times in milliseconds."""
+
+    producers: int  # each with a transactional id of its own
+    partitions: int  # of the internal topic
+    timeout_ms: int
+    faults: tuple[str, ...]
+    interval_ms: float
+    away_ms: float
+
+
 @dataclass(frozen=True, slots=True)
 class Swarm:
     """One seed's parameters. Times in milliseconds."""
@@ -203,6 +220,7 @@ class Swarm:
     task_ends: bool = False  # Spark reports them, sooner or later
     metadata_batch_records: int = BATCH_RECORDS_MAX  # an append of more lies in several
     groups: GroupSwarm | None = None
+    transactions: TransactionSwarm | None = None
 
 
 def draw(
@@ -216,10 +234,12 @@ def draw(
     occasions_rng: random.Random,
     metadata_rng: random.Random,
     groups_rng: random.Random,
+    transactions_rng: random.Random,
     groups: bool | None = None,
+    transactions: bool | None = None,
 ) -> Swarm:
-    """The parameters of one seed. `groups`: whether there are some; None: as drawn, too. A seed
-    without them is what it was before there were any.
+    """The parameters of one seed. `groups`, `transactions`: whether there are some; None: as drawn,
+    too. A seed without them is what it was before there were any.
     """
     swarm = _draw(rng, clients_rng)
     late = rng.random() < LATE_LIVES_SHARE
@@ -259,7 +279,38 @@ def draw(
     drawn = groups_rng.random() < GROUPS_SHARE
     if drawn if groups is None else groups:
         swarm = with_groups(swarm, groups_rng)
+    drawn = transactions_rng.random() < TRANSACTIONS_SHARE
+    if drawn if transactions is None else transactions:
+        swarm = with_transactions(swarm, transactions_rng)
     return swarm
+
+
+def with_transactions(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Some producers send in transactions. Nothing is forgotten, and nothing that was promised may
+    be lost: what readers see is compared with all that was ever sent.
+    """
+    if "unclean" in swarm.faults:
+        return swarm
+    gone = {*UPKEEP_FAULTS, "sync_fails", CHECKPOINT_OUTLIVED}
+    chosen = tuple(fault for fault in PRODUCER_FAULTS if rng.random() < 0.6)
+    groups = swarm.groups
+    if groups is not None:
+        groups = replace(groups, retention_ms=86_400_000)  # positions are kept as well
+    return replace(
+        swarm,
+        groups=groups,
+        upkeep=None,
+        faults=tuple(fault for fault in swarm.faults if fault not in gone) or ("kill",),
+        partitions=rng.choice((1, 2, 3)),
+        transactions=TransactionSwarm(
+            producers=rng.choice((1, 2, 2)),
+            partitions=rng.choice((1, 1, 2)),
+            timeout_ms=rng.choice((1_000, 2_500, 6_000)),
+            faults=chosen or ("crash",),
+            interval_ms=rng.choice((500.0, 1_500.0, 4_000.0)),
+            away_ms=rng.choice((100.0, 1_000.0)),
+        ),
+    )
 
 
 def with_groups(swarm: Swarm, rng: random.Random) -> Swarm:

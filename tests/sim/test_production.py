@@ -32,6 +32,8 @@ def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
         "from tests.sim.run import run_seed\n"
         "runs = [*map(run_seed, range(1, 5))]\n"
         "runs += [run_seed(seed, groups=True) for seed in (2, 13)]\n"
+        "runs += [run_seed(seed, transactions=True) for seed in (2, 3)]\n"
+        "runs += [run_seed(13, groups=True, transactions=True)]\n"
         "print([(o.seed, o.hash, o.events) for o in runs])"
     )
     said = [

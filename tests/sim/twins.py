@@ -14,7 +14,8 @@ from pylog_broker.replication.messages import (
     PartitionFetch,
     ReplicaEpochEnd,
 )
-from tests.sim.ghost import Batch, PartitionGhost, Shadow, Violation
+from tests.sim.ghost import Batch, PartitionGhost, Shadow
+from tests.sim.violation import Violation
 
 
 def check_offset(
@@ -25,8 +26,10 @@ def check_offset(
     offset, asked = told.offset, query.timestamp_ms
     fault = ""
     if asked == LATEST_TIMESTAMP:
-        if offset != shadow.high_watermark:
-            fault = f"its high watermark is {shadow.high_watermark}"
+        if offset != _upper(ghost, shadow, query):
+            fault = f"its end is {_upper(ghost, shadow, query)}"
+        elif query.read_committed and ghost.transactions.begun:
+            return  # others are told more
         elif shadow.leads == ghost.newest_epoch and offset < ghost.listed_end:
             fault = f"{ghost.listed_end} was told before"
         ghost.listed_end = max(ghost.listed_end, offset)
@@ -34,9 +37,9 @@ def check_offset(
         if offset != shadow.log_start:
             fault = f"its log starts at {shadow.log_start}"
     elif asked == MAX_TIMESTAMP:
-        fault = _not_the_newest(ghost, shadow, told)
+        fault = _not_the_newest(_readable(ghost, shadow, query), told)
     else:
-        fault = _not_the_first(ghost, shadow, asked, told)
+        fault = _not_the_first(_readable(ghost, shadow, query), asked, told)
     if fault:
         raise Violation("O", f"broker {broker} tells {told} for {query}, but {fault}")
 
@@ -77,27 +80,35 @@ def check_divergence(
         raise Violation("E", f"broker {broker} tells {told} to {asked}, behind {before}")
 
 
-def _readable(ghost: PartitionGhost, shadow: Shadow) -> list[tuple[int, int]]:
-    """(offset, time) of every record that is there, from the log start to the high watermark. Both
-    may lie inside a batch: a leader that starts knows no more than its log start is committed.
+def _upper(ghost: PartitionGhost, shadow: Shadow, query: OffsetQuery) -> int:
+    """Up to where the asker may read."""
+    high_watermark = shadow.high_watermark
+    if not query.read_committed:
+        return high_watermark
+    return ghost.transactions.last_stable_offset(high_watermark)
+
+
+def _readable(ghost: PartitionGhost, shadow: Shadow, query: OffsetQuery) -> list[tuple[int, int]]:
+    """(offset, time) of every record that is there, from the log start to where the asker may read.
+    Both may lie inside a batch: a leader that starts knows no more than its log start is committed.
     """
     found = []
+    upper = _upper(ghost, shadow, query)
     for batch in shadow.batches:
-        if batch.last < shadow.log_start or batch.base >= shadow.high_watermark:
+        if batch.last < shadow.log_start or batch.base >= upper:
             continue
         gone = shadow.holes.get(batch.base, frozenset())
         times = ghost.contents.of(batch.mark).timestamps
         found += [
             (batch.base + index, time)
             for index, time in enumerate(times)
-            if shadow.log_start <= batch.base + index < shadow.high_watermark
-            and batch.base + index not in gone
+            if shadow.log_start <= batch.base + index < upper and batch.base + index not in gone
         ]
     return found
 
 
-def _not_the_first(ghost: PartitionGhost, shadow: Shadow, asked: int, told: OffsetAnswer) -> str:
-    wanted = next(((o, t) for o, t in _readable(ghost, shadow) if t >= asked), None)
+def _not_the_first(found: list[tuple[int, int]], asked: int, told: OffsetAnswer) -> str:
+    wanted = next(((o, t) for o, t in found if t >= asked), None)
     if wanted is None:
         return "" if told.offset < 0 else "no record is that late"
     if (told.offset, told.timestamp_ms) == wanted:
@@ -105,8 +116,7 @@ def _not_the_first(ghost: PartitionGhost, shadow: Shadow, asked: int, told: Offs
     return f"the first record of that time is {wanted}"
 
 
-def _not_the_newest(ghost: PartitionGhost, shadow: Shadow, told: OffsetAnswer) -> str:
-    found = _readable(ghost, shadow)
+def _not_the_newest(found: list[tuple[int, int]], told: OffsetAnswer) -> str:
     newest = max((time for _, time in found), default=-1)
     if told.timestamp_ms == newest and (not found or (told.offset, newest) in found):
         return ""

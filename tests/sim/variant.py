@@ -21,6 +21,7 @@ class Variant:
     # what a seed draws, with more of what it takes to be caught; the cores hold it as well
     leaning: Callable[[Swarm], Swarm] = lambda swarm: swarm
     groups: bool | None = False  # whether seeds have groups of consumers; None: as they draw
+    transactions: bool | None = False  # likewise transactional producers
 
     @contextmanager
     def installed(self) -> Iterator[Variant]:

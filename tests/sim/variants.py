@@ -965,7 +965,7 @@ def _moves_told_last(
 
 
 VARIANTS: dict[str, Variant] = {
-    "production": Variant("the cores as they are", groups=None),
+    "production": Variant("the cores as they are", groups=None, transactions=None),
     **GROUP_VARIANTS,
     "cut_at_high_watermark": Variant(
         "B-R1: a new follower cuts its log at its own high watermark",

@@ -13,7 +13,7 @@ from tests.fakes.logs import append, open_log
 from tests.sim.disk import Disk
 from tests.sim.durable import check_recovery_point
 from tests.sim.files import SimFiles
-from tests.sim.ghost import Violation
+from tests.sim.violation import Violation
 
 SMALL = TopicConfig(segment_bytes=100)
 PREALLOCATED = TopicConfig(segment_bytes=1_000, preallocate=True)

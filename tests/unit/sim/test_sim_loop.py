@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from tests.sim.ghost import Violation
+from pylog import errors
 from tests.sim.rpc import Actor, Machine
 from tests.sim.scheduler import Scheduler
 from tests.sim.sim_loop import SimLoop
+from tests.sim.violation import Violation
 from tests.sim.workers import Pool
 
 
@@ -119,3 +121,35 @@ def test_what_nobody_awaits_fails_the_run() -> None:
         world.loop.call_exception_handler(
             {"message": "an exception was never retrieved", "exception": OSError("why")}
         )
+
+
+def test_a_fault_in_a_task_fails_the_run_though_another_task_would_swallow_it() -> None:
+    world = World()
+
+    async def fails() -> None:
+        raise Violation("I7", "seen too early")
+
+    async def swallows() -> None:
+        with suppress(Violation):
+            await world.loop.create_task(fails())
+
+    world.begin(swallows())
+    with pytest.raises(Violation, match="seen too early"):
+        world.run()
+    world.actor.alive = False
+
+
+def test_an_error_of_the_product_is_for_who_awaits_the_task() -> None:
+    world = World()
+
+    async def refuses() -> None:
+        raise errors.NotCoordinator("elsewhere")
+
+    async def asks() -> None:
+        with suppress(errors.NotCoordinator):
+            await world.loop.create_task(refuses())
+        world.told.append("refused")
+
+    world.begin(asks())
+    world.run()
+    assert world.told == ["refused"]

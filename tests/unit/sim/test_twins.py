@@ -16,13 +16,14 @@ from pylog_broker.replication.messages import (
     ReplicaEpochEnd,
 )
 from tests.sim.contents import Contents, Original
-from tests.sim.ghost import Batch, PartitionGhost, Violation
+from tests.sim.ghost import Batch, PartitionGhost
 from tests.sim.twins import (
     check_divergence,
     check_epoch_end,
     check_offset,
     check_out_of_range,
 )
+from tests.sim.violation import Violation
 
 KEY = (TopicId("t"), 0)
 T0 = TopicPartition("t", 0)
