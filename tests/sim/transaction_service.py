@@ -18,6 +18,7 @@ from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.transactions.markers import MarkersHandler
 from pylog_broker.api.transactions.offsets import TxnOffsetsHandler
 from pylog_broker.api.transactions.producers import TransactionsHandler
+from pylog_broker.api.transactions.sinks import SinksHandler
 from pylog_broker.api.transactions.transaction_admin import TransactionAdminHandler
 from pylog_broker.api.transactions.verification import BatchVerification
 from pylog_broker.controller.settings import TRANSACTION_STATE
@@ -138,14 +139,12 @@ class TransactionService(UnaryCalls):
                 offsets.no_id,
             ),
         ]
+        commits: Any = _NoOffsets()
         if groups is not None:
-            admin = TransactionAdminHandler(shards, manager)
             commits = TxnOffsetsHandler(groups.offsets, groups.shards, manager, coordinator)
-            bound += transaction_apis(TransactionApi(producers, commits, markers, admin))
-        else:
-            no_groups: Any = _NoOffsets()
-            admin = TransactionAdminHandler(shards, manager)
-            bound += transaction_apis(TransactionApi(producers, no_groups, markers, admin))
+        admin = TransactionAdminHandler(shards, manager)
+        sinks = SinksHandler(shards, self._take_id, cluster.transactions.config.sink_lease_ms)
+        bound += transaction_apis(TransactionApi(producers, commits, markers, admin, sinks))
         self._apis = {each.api.key: each for each in bound}
 
     def _image(self) -> Any:

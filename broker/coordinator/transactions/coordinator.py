@@ -703,7 +703,9 @@ class TransactionCoordinator:
         decision.effects.append(SetTimer(EXPIRY, self._config.expiration_interval_ms))
         for transaction in self.transactions.values():
             is_idle = transaction.state is _S.EMPTY or transaction.state.is_complete
-            if is_idle and transaction.updated_ms <= oldest_ms:
+            if not is_idle or transaction.updated_ms > oldest_ms:
+                continue
+            if not self.sinks.is_in_use(transaction.transactional_id):
                 check_transition(transaction.transactional_id, transaction.state, _S.DEAD)
                 decision.records.append(tombstone_of(transaction.transactional_id))
         self.sinks.expire(wall_ms, decision)

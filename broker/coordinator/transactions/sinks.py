@@ -66,6 +66,7 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     SinkKey,
     WrittenRange,
     check_names,
+    is_of_a_sink,
     sink_of,
 )
 from pylog_broker.coordinator.transactions.states import TransactionState
@@ -272,6 +273,13 @@ class Sinks:
             for transactional_id in sink.free:
                 if transactional_id not in self._members.transactions:
                     decision.records.append(Record(SinkTaskKey(transactional_id), None))
+
+    def is_in_use(self, transactional_id: str) -> bool:
+        """Whether an attempt has the id, which may not have written yet."""
+        if not is_of_a_sink(transactional_id):
+            return False
+        sink = self._sinks.get(sink_of(transactional_id))
+        return sink is not None and transactional_id in sink.tasks
 
     # ---- attempts --------------------------------------------------------------------------------
 

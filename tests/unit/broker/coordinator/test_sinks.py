@@ -14,6 +14,7 @@ from pylog.errors import (
     SinkRunSuperseded,
     ThrottlingQuotaExceeded,
 )
+from pylog_broker.config import BrokerConfig
 from pylog_broker.coordinator.runtime import shard as shards
 from pylog_broker.coordinator.transactions.config import TransactionConfig
 from pylog_broker.coordinator.transactions.coordinator import TransactionCounts
@@ -22,6 +23,7 @@ from pylog_broker.coordinator.transactions.messages import (
     InitProducer,
     PartitionsAdded,
 )
+from pylog_broker.coordinator.transactions.settings import transaction_config
 from pylog_broker.coordinator.transactions.sink_messages import (
     KEEP_FOREVER,
     AbortBatch,
@@ -372,6 +374,20 @@ def test_a_decision_of_a_stream_stays(shard: Sinks) -> None:
     assert shard.begin_task(run=NEXT_RUN, batch=1).identity.epoch == 0
 
 
+def test_an_id_that_an_attempt_has_is_not_forgotten(shard: Sinks) -> None:
+    shard.decide(shard.staged())
+    shard.write_markers()
+    shard.advance(shard.config.id_expiration_ms - 10_000)
+    member = shard.begin_task(batch=1)
+    assert member.transactional_id.endswith("/0")
+    shard.advance(20_000)
+    assert shard.write(member) == PartitionsAdded({A: None})
+    shard.prepare(member)
+    assert shard.decide(member, batch=1).is_new
+    shard.write_markers()
+    assert shard.states() == {"0": "CompleteCommit"}
+
+
 # ---- coordinators that die -----------------------------------------------------------------------
 
 
@@ -542,6 +558,15 @@ def test_an_id_of_a_sink_that_was_forgotten_is_left_to_expire(shard: Sinks) -> N
     request = ForgetSink(SINK)
     shard.answer(lambda c, r: c.sinks.forget(shard.wall_ms, r, request))
     assert shard.begin_task(0).transactional_id.endswith("/1")
+
+
+def test_limits_are_settings_of_brokers() -> None:
+    config = BrokerConfig.from_mapping(
+        {"sinks.max": "1", "sink.attempts.max": "2", "sink.attempt.lease.ms": "3000"}
+    )
+    taken = transaction_config(config)
+    assert (taken.sinks_max, taken.sink_attempts_max, taken.sink_lease_ms) == (1, 2, 3000)
+    assert transaction_config(BrokerConfig()) == TransactionConfig()
 
 
 def test_a_sink_is_forgotten_by_command(shard: Sinks) -> None:
