@@ -185,6 +185,16 @@ ROWS: list[tuple[str, list[Panel]]] = [
          {"{{instance}}": f"pylog_transaction_markers_pending{HERE}"}),
         ("Transactions that timed out per second", "ops",
          {"{{instance}}": rate("pylog_transactions_timed_out_total", "instance")}),
+        ("Sinks of queries and their attempts", "short", {
+            "sinks": f"sum(pylog_sinks{HERE})",
+            "{{state}}": f"sum by (state) (pylog_sink_attempts{HERE})"}),
+        ("How long prepared attempts wait for the end of their batch", "s",
+         {"{{query}}, {{sink}}": f"max by (query, sink) (pylog_sink_prepared_seconds{HERE})"}),
+        ("Batches of sinks per second", "ops",
+         {"{{instance}}": rate("pylog_sink_batches_total", "instance")}),
+        ("Sinks: new producer ids, and attempts that expired, per second", "ops", {
+            "producer ids": f"sum(rate(pylog_sink_producer_ids_total{HERE}{RATE}))",
+            "expired": f"sum(rate(pylog_sink_attempts_expired_total{HERE}{RATE}))"}),
         ("Partitions that coordinate", "short", {
             "{{topic}}, {{state}}":
                 f"sum by (topic, state) (pylog_coordinator_partitions{HERE})"}),

@@ -291,6 +291,30 @@ TRANSACTIONS_TIMED_OUT: Final = Metric(
     "Transactions that were aborted as they were open for longer than their time-out.",
 )  # fmt: skip
 
+SINKS: Final = Metric("pylog_sinks", "gauge", "Sinks of queries that this broker coordinates.")
+SINK_ATTEMPTS: Final = Metric(
+    "pylog_sink_attempts", "gauge",
+    "Attempts of their tasks, which write or are prepared: those wait for the end of their batch.",
+    ("state",),
+)  # fmt: skip
+SINK_PREPARED_SECONDS: Final = Metric(
+    "pylog_sink_prepared_seconds", "gauge",
+    "How long the oldest prepared attempt of a sink waits, and with it readers of committed "
+    "records; of the 100 sinks that wait for the longest.",
+    ("query", "sink"),
+)  # fmt: skip
+SINK_BATCHES: Final = Metric(
+    "pylog_sink_batches_total", "counter", "Batches of sinks that were decided."
+)
+SINK_PRODUCER_IDS: Final = Metric(
+    "pylog_sink_producer_ids_total", "counter",
+    "Producer ids given to sinks; none when a query writes one batch like another.",
+)  # fmt: skip
+SINK_EXPIRED: Final = Metric(
+    "pylog_sink_attempts_expired_total", "counter",
+    "Attempts that were aborted as they were not renewed, or not decided about, in time.",
+)  # fmt: skip
+
 SHARE_SESSIONS: Final = Metric(
     "pylog_share_sessions", "gauge", "Share sessions that members of share groups have here."
 )

@@ -44,6 +44,8 @@ SLICE: Final = 64
 DETAIL_MAX: Final = 10_000
 """Replicas that are shown one by one: a page of ten megabytes helps nobody."""
 
+SINKS_SHOWN_MAX: Final = 100
+"""Of the sinks with prepared attempts, so many are shown by name."""
 DISK_ERROR_KINDS: Final = ("no_room", "of_the_moment", "failed")
 
 _DETAILS: Final = (
@@ -152,6 +154,7 @@ class BrokerMetrics:
                 await add_group_lags(page, shards, replicas, SYSTEM_CLOCK.wall_ms())
         if parts.transactions is not None:
             await _add_transactions(page, parts.transactions, parts.clock.wall_ms())
+            await _add_sinks(page, parts.transactions, parts.clock.wall_ms())
         return page.text()
 
     def _add_bytes(self, page: Page) -> None:
@@ -292,6 +295,30 @@ async def _add_transactions(page: Page, transactions: TransactionShards, wall_ms
     senders = transactions.senders
     page.add(names.TRANSACTION_MARKERS, 0 if senders is None else len(senders))
     page.add(names.TRANSACTIONS_TIMED_OUT, transactions.counts.timed_out)
+
+
+async def _add_sinks(page: Page, transactions: TransactionShards, wall_ms: int) -> None:
+    total, attempts, prepared = 0, 0, 0
+    waiting: list[tuple[int, tuple[str, str]]] = []
+    for shard in transactions.shell.runtime.coordinators().values():
+        for each in shard.sinks.described():
+            total += 1
+            attempts += each.open_attempts
+            prepared += each.prepared_attempts
+            if each.prepared_attempts:
+                waiting.append((each.prepared_since_ms, each.sink))
+        await asyncio.sleep(0)
+    page.add(names.SINKS, total)
+    page.add_all(names.SINK_ATTEMPTS, {("prepared",): prepared, ("writing",): attempts - prepared})
+    oldest = sorted(waiting)[:SINKS_SHOWN_MAX]
+    page.add_all(
+        names.SINK_PREPARED_SECONDS,
+        {tuple(sink): max(wall_ms - since_ms, 0) / 1000 for since_ms, sink in oldest},
+    )
+    counts = transactions.counts.sinks
+    page.add(names.SINK_BATCHES, counts.batches)
+    page.add(names.SINK_PRODUCER_IDS, counts.producer_ids)
+    page.add(names.SINK_EXPIRED, counts.expired)
 
 
 def _add_shares(page: Page, shares: BrokerShareGroups) -> None:

@@ -139,7 +139,7 @@ def decided(answer: BatchDecided) -> sink_pb2.DecideSinkBatchResponse:
 
 def abort_from(request: sink_pb2.AbortSinkBatchRequest) -> AbortBatch:
     """A batch that is not to count."""
-    return AbortBatch(key_from(request.sink), request.run_id, request.batch_id)
+    return AbortBatch(key_from(request.sink), request.run_id, request.batch_id, request.whole_sink)
 
 
 def aborted(answer: BatchAborted) -> sink_pb2.AbortSinkBatchResponse:

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "local": ("pylog.cli.local:local", "Run a cluster on this machine, without Spark."),
     "paths": ("pylog.cli.paths:paths", "Print where broker_app.py and spark-conf are."),
     "produce": ("pylog.cli.produce:produce", "Send lines of a file or of standard input."),
+    "sinks": ("pylog.cli.sinks:sinks", "Look at sinks of queries, abort and forget them."),
     "top": ("pylog.cli.top:top", "Watch topics, groups and their lag."),
     "topics": ("pylog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "transactions": (

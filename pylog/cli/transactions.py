@@ -62,7 +62,8 @@ def list_(
     if settings.as_json:
         print_json([each._asdict() for each in found])
     else:
-        print_table(("transactional id", "coordinator", "producer", "state"), found)
+        columns = ("transactional id", "coordinator", "producer", "state", "query", "sink")
+        print_table(columns, found)
 
 
 @transactions.command()

@@ -21,6 +21,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, errors
 from pylog_broker.metrics import names
 from tests.fakes.alert_rules import Rules
+from tests.fakes.raw_client import RawClient
+from tests.fakes.raw_sinks import RawSink
+from tests.fakes.raw_transactions import RawTransactions
 from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration
@@ -62,6 +65,10 @@ def coordinating() -> Iterator[LocalCluster]:
                 transactional.init_transactions()
                 with transactional.transaction():
                     transactional.send("t", b"w")
+            with RawClient(running.bootstrap_servers) as raw:
+                sink = RawSink(RawTransactions(raw), "8f3b")
+                sink.decide(0, sink.staged(0, "t", [b"x"]))
+                sink.staged(1, "t", [b"y"])
             with Consumer("t", group_id="g", auto_offset_reset="earliest", **where) as member:
                 assert len(member.poll(20)) >= 1
                 member.commit()
@@ -183,6 +190,7 @@ TROUBLE: Final[dict[str, dict[str, float]]] = {
     "PylogGroupMemberLost": {"pylog_group_members_lost_total": 1},
     "PylogTransactionLeftOpen": {"pylog_transaction_oldest_open_seconds": 901},
     "PylogTransactionNotTold": {"pylog_transaction_markers_pending": 1},
+    "PylogSinkUndecided": {"pylog_sink_prepared_seconds": 301},
     "PylogConnectionsRefused": {"pylog_connections_refused_total": 1_000},
     "PylogFewDescriptors": {"process_open_fds": 10**9},
 }
@@ -200,9 +208,14 @@ def seen_by_prometheus(cluster: LocalCluster) -> Samples:
     return found
 
 
-def test_every_alert_fires_for_its_trouble_and_for_nothing_else(cluster: LocalCluster) -> None:
+def test_every_alert_fires_for_its_trouble_and_for_nothing_else(
+    cluster: LocalCluster, coordinating: LocalCluster
+) -> None:
     assert set(TROUBLE) == set(ALERTS)
     well = seen_by_prometheus(cluster)
+    known = {name for name, _ in well}
+    more = seen_by_prometheus(coordinating).items()
+    well.update({at: number for at, number in more if at[0] not in known})
     # the disk of whoever runs this may be as full as it likes
     for name, labels in well:
         if name == "pylog_disk_free_bytes":
@@ -219,6 +232,18 @@ def test_every_alert_fires_for_its_trouble_and_for_nothing_else(cluster: LocalCl
         assert troubled != well, f"nothing exports what {alert} looks at"
         rules = Rules(well, troubled, 300)
         assert [name for name, rule in ALERTS.items() if rules.fires(rule)] == [alert]
+
+
+def test_sinks_are_told_by_their_query(coordinating: LocalCluster) -> None:
+    broker = scrape(coordinating.metrics_urls[1])
+    assert value(broker, "pylog_sinks") == 1
+    assert value(broker, "pylog_sink_attempts", state="prepared") == 1
+    assert value(broker, "pylog_sink_attempts", state="writing") == 0
+    assert value(broker, "pylog_sink_prepared_seconds", query="8f3b", sink="orders") >= 0
+    assert value(broker, "pylog_sink_batches_total") == 1
+    assert value(broker, "pylog_sink_producer_ids_total") in (1, 2), (
+        "the first may not have been free yet"
+    )
 
 
 def test_the_dashboard_shows_every_metric() -> None:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import json
+import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 
 import grpc
 import pytest
 
-from pylog import errors
+from pylog import AdminClient, errors
+from pylog.aio import AsyncAdminClient
+from pylog.cli.main import main
+from pylog.client.admin.sink_types import WrittenRange
+from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.rpc.v1 import sink_pb2
 from tests.fakes.raw_client import RawClient
@@ -236,6 +246,93 @@ def test_a_sink_is_listed_and_forgotten(world: RawTransactions, topic: str, sink
     sees(world, topic, [b"a", b"a again"], [])
 
 
+def test_administrators_look_at_sinks(
+    cluster: LocalCluster, world: RawTransactions, topic: str, sink: RawSink
+) -> None:
+    receipt = [sink_pb2.SinkRange(topic=topic, partition=1, first_offset=3, last_offset=7)]
+    sink.decide(4, receipt=receipt, rows=5, keep_ms=86_400_000)
+    staged = sink.staged(5, topic, [b"b"])
+    sink.writer(5, task=1)
+    other = RawSink(world, f"{topic}-too", "topic/orders")
+    other.decide(0)
+    with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        listed = [each for each in admin.list_sinks() if each.query_id.startswith(topic)]
+        (mine,) = admin.list_sinks(topic, "orders", receipts=True)
+        assert listed == [
+            replace(mine, last=replace(mine.last, receipt=())),  # type: ignore[type-var]
+            *admin.list_sinks(sink_id="topic/orders"),
+        ]
+        assert (mine.coordinator, mine.run_id) == (sink.coordinator()[0], "run-1")
+        assert (mine.open_attempts, mine.prepared_attempts) == (2, 1)
+        assert mine.held_since_ms is not None
+        assert mine.prepared_since_ms is not None
+        last = mine.last
+        assert last is not None
+        assert (last.batch_id, last.row_count, last.checksum) == (4, 5, 5)
+        assert last.expires_ms == last.decided_ms + 86_400_000
+        assert last.receipt == (WrittenRange(topic, 1, 3, 7),)
+        (named,) = [
+            each
+            for each in admin.list_transactions("Ongoing")
+            if each.transactional_id == staged.transactional_id
+        ]
+        assert (named.query_id, named.sink_id) == (topic, "orders")
+        with pytest.raises(errors.InvalidRequest, match="`pylog sinks abort` ends"):
+            admin.abort_transaction(staged.transactional_id)
+        assert admin.abort_sink(topic, "orders") == 2
+        assert admin.abort_sink(topic, "orders") == 0
+        sees(world, topic, [])
+        admin.forget_sink(topic, "orders")
+        assert admin.list_sinks(topic) == []
+        with pytest.raises(errors.InvalidRequest, match="has no sink 'orders'"):
+            admin.forget_sink(topic, "orders")
+        with pytest.raises(errors.InvalidRequest, match="has a slash"):
+            admin.forget_sink("a/b", "orders")
+
+    async def in_asyncio() -> None:
+        given = {"bootstrap_servers": cluster.bootstrap_servers}
+        async with AsyncAdminClient(**given) as admin:
+            (left,) = await admin.list_sinks(f"{topic}-too")
+            assert left.sink_id == "topic/orders"
+            assert await admin.abort_sink(left.query_id, left.sink_id) == 0
+            await admin.forget_sink(left.query_id, left.sink_id)
+            assert await admin.list_sinks(left.query_id) == []
+
+    asyncio.run(in_asyncio())
+
+
+def test_the_command_line_looks_at_sinks(
+    cluster: LocalCluster,
+    world: RawTransactions,
+    topic: str,
+    sink: RawSink,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def run(*words: str) -> str:
+        assert main([*words, "-b", cluster.bootstrap_servers]) == 0
+        return capsys.readouterr().out
+
+    receipt = [sink_pb2.SinkRange(topic=topic, partition=1, first_offset=3, last_offset=7)]
+    sink.decide(4, receipt=receipt, rows=5)
+    sink.staged(5, topic, [b"b"])
+    (shown,) = json.loads(run("sinks", "list", "--json", "--query", topic, "--receipts"))
+    assert (shown["query_id"], shown["sink_id"], shown["last"]["batch_id"]) == (topic, "orders", 4)
+    assert shown["last"]["receipt"] == [
+        {"topic": topic, "partition": 1, "first_offset": 3, "last_offset": 7}
+    ]
+    table = run("sinks", "list", "--sink", "orders", "--receipts")
+    assert topic in table
+    assert f"{topic}-1: 3 to 7" in table
+    assert topic in run("transactions", "list", "--state", "Ongoing")
+    assert run("sinks", "abort", topic, "orders") == "1 attempt aborted\n"
+    assert json.loads(run("sinks", "abort", "--json", topic, "orders"))["aborted"] == 0
+    assert run("sinks", "forget", topic, "orders", "--yes") == ""
+    assert json.loads(run("sinks", "list", "--json", "--query", topic)) == []
+    unknown = ["sinks", "forget", topic, "x", "--yes", "-b", cluster.bootstrap_servers]
+    assert main(unknown) == 1
+    assert "has no sink 'x'" in capsys.readouterr().err
+
+
 def test_producers_do_not_get_at_the_ids_of_a_sink(
     world: RawTransactions, topic: str, sink: RawSink
 ) -> None:
@@ -384,3 +481,77 @@ def until_listed(sink: RawSink) -> list[sink_pb2.ListedSink]:
         return answer
 
     return list(until_it_works(ask).sinks)
+
+
+class Query:
+    """Writes each batch by a task for each partition, some of which are attempted twice; after a
+    failure it starts again, as another run, with the batch that it does not know to count.
+    """
+
+    def __init__(self, world: RawTransactions, topic: str, number: int, seed: int) -> None:
+        self.topic = topic
+        self.sink = RawSink(world, f"{topic}-{number}")
+        self.number = number
+        self.rng = random.Random(f"{seed} {number}")
+        self.runs = 0
+        self.attempts = itertools.count()
+
+    def value(self, batch: int) -> bytes:
+        return b"%d-%d" % (self.number, batch)
+
+    def run(self, batches: int) -> None:
+        batch = 0
+        while batch < batches:
+            try:
+                self.write(batch)
+            except (errors.PylogError, grpc.RpcError):
+                self.runs += 1
+                assert self.runs < 100
+            else:
+                batch += 1
+
+    def write(self, batch: int) -> None:
+        run = f"run-{self.runs}"
+        if self.sink.begin(batch, 0, next(self.attempts), run).HasField("decided"):
+            return
+        won = []
+        for task in range(3):
+            for _ in range(self.rng.choice((1, 1, 2))):
+                staged = self.sink.staged(
+                    batch, self.topic, [self.value(batch)], partition=task, task=task,
+                    attempt=next(self.attempts), run=run,
+                )  # fmt: skip
+            won.append(staged)
+        self.sink.decide(batch, *won, run=run, rows=3)
+
+
+def test_batches_count_once_whatever_dies(
+    cluster: LocalCluster, world: RawTransactions, topic: str
+) -> None:
+    """Two queries, while one broker after the other is killed."""
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    queries = [Query(world, topic, number, seed) for number in range(2)]
+    batches = 15
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(query.run, batches) for query in queries]
+        while not all(each.done() for each in running):
+            broker = rng.choice(cluster.brokers)
+            cluster.kill(broker)
+            SYSTEM_CLOCK.sleep(rng.uniform(0, 2))
+            restart(cluster, world, broker, topic)
+        for each in running:
+            each.result()
+    for query in queries:
+        query.sink.abort(batches, run=f"run-{query.runs}")
+
+    def nobody_waits() -> bool:
+        found = [world.fetch(topic, partition, committed=True) for partition in range(3)]
+        return all(each.last_stable_offset == each.high_watermark for each in found)
+
+    eventually(40, nobody_waits, f"all has ended, seed {seed}")
+    for partition in range(3):
+        seen = world.committed(topic, partition)
+        for query in queries:
+            mine = [value for value in seen if value and value.startswith(b"%d-" % query.number)]
+            assert mine == [query.value(batch) for batch in range(batches)], f"seed {seed}"

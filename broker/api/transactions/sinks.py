@@ -126,7 +126,10 @@ class SinksHandler:
 
     async def abort(self, _context: RequestContext, request: AbortBatch) -> BatchAborted:
         """See `Sinks.abort`."""
-        _check_batch(request.sink, request.run_id, request.batch_id)
+        if request.whole_sink:
+            check_names(request.sink)
+        else:
+            _check_batch(request.sink, request.run_id, request.batch_id)
         aborted: BatchAborted = await self._call(
             request.sink,
             lambda shard, number, wall_ms: shard.sinks.abort(wall_ms, number, request),

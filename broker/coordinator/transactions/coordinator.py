@@ -62,7 +62,10 @@ from pylog_broker.coordinator.transactions.messages import (
     TransactionEnded,
     TransactionFilter,
 )
-from pylog_broker.coordinator.transactions.sink_messages import check_is_of_no_sink
+from pylog_broker.coordinator.transactions.sink_messages import (
+    check_is_of_no_sink,
+    is_of_a_sink,
+)
 from pylog_broker.coordinator.transactions.sinks import SinkCounts, Sinks, TaskTimer
 from pylog_broker.coordinator.transactions.states import TransactionState, check_transition
 from pylog_broker.coordinator.transactions.transaction import (
@@ -343,8 +346,8 @@ class TransactionCoordinator:
         self, wall_ms: int, request_id: RequestId, request: AddPartitions
     ) -> Decision:
         """`PartitionsAdded`. Raises InvalidProducerIdMapping, ProducerFenced, InvalidTxnState for a
-        kept transaction, and TransactionAbortable for one that was open for too long, or that has
-        as many partitions as it may have.
+        kept transaction and for one of a sink that nobody writes, and TransactionAbortable for one
+        that was open for too long, or that has as many partitions as it may have.
         """
         transaction = self._of(request.transactional_id, request.identity)
         if request.identity != transaction.owner:
@@ -371,6 +374,8 @@ class TransactionCoordinator:
         partitions = transaction.partitions.union(request.partitions)
         if is_ongoing and partitions == transaction.partitions:
             return Decision(effects=[Reply(request_id, added)])
+        if is_of_a_sink(request.transactional_id):
+            self.sinks.check_writes(request.transactional_id)
         self._check_partitions(request.transactional_id, partitions)
         check_transition(request.transactional_id, transaction.state, _S.ONGOING)
         ongoing = transaction._replace(
@@ -698,7 +703,9 @@ class TransactionCoordinator:
         decision.effects.append(SetTimer(EXPIRY, self._config.expiration_interval_ms))
         for transaction in self.transactions.values():
             is_idle = transaction.state is _S.EMPTY or transaction.state.is_complete
-            if is_idle and transaction.updated_ms <= oldest_ms:
+            if not is_idle or transaction.updated_ms > oldest_ms:
+                continue
+            if not self.sinks.is_in_use(transaction.transactional_id):
                 check_transition(transaction.transactional_id, transaction.state, _S.DEAD)
                 decision.records.append(tombstone_of(transaction.transactional_id))
         self.sinks.expire(wall_ms, decision)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pylog.errors import InvalidRequest
-from pylog.model import NO_TIMESTAMP
+from pylog.model import NO_TIMESTAMP, SINK_PREFIX
 from pylog_broker.coordinator.transactions.transaction import Identity
 
-PREFIX: Final = "__sink/"
-"""Of the transactional ids that belong to sinks; producers cannot choose such an id."""
 KEEP_FOREVER: Final = -1
 NAME_LENGTH_MAX: Final = 249
 """Of a query's id, a run's id, and a sink's id."""
@@ -26,7 +24,7 @@ class SinkKey(NamedTuple):
     @property
     def placement(self) -> str:
         """By which the coordinator of the sink, and of all its transactional ids, is found."""
-        return f"{PREFIX}{self.query_id}/{self.sink_id}"
+        return f"{SINK_PREFIX}{self.query_id}/{self.sink_id}"
 
     def transactional_id(self, number: int) -> str:
         """One of the sink's, which are numbered from 0."""
@@ -125,11 +123,14 @@ class BatchDecided(NamedTuple):
 
 
 class AbortBatch(NamedTuple):
-    """Nothing of the batch shall count, if that is not decided otherwise."""
+    """Nothing of the batch shall count, if that is not decided otherwise. `whole_sink`: nothing of
+    whatever run and batch that is open.
+    """
 
     sink: SinkKey
     run_id: str
     batch_id: int
+    whole_sink: bool = False
 
 
 class BatchAborted(NamedTuple):
@@ -165,15 +166,16 @@ class DescribedSink(NamedTuple):
 
 def is_of_a_sink(transactional_id: str) -> bool:
     """Whether only a sink may give it."""
-    return transactional_id.startswith(PREFIX)
+    return transactional_id.startswith(SINK_PREFIX)
 
 
 def check_is_of_no_sink(transactional_id: str) -> None:
     """Raises InvalidRequest."""
     if is_of_a_sink(transactional_id):
         raise InvalidRequest(
-            f"transactional id {transactional_id!r}: ids that begin with {PREFIX!r} belong to the "
-            "sinks of queries; choose another one"
+            f"transactional id {transactional_id!r}: ids that begin with {SINK_PREFIX!r} belong to "
+            "the sinks of queries, whose attempts `pylog sinks abort` ends; a producer needs "
+            "another one"
         )
 
 
@@ -195,7 +197,7 @@ def check_names(key: SinkKey, run_id: str | None = None) -> None:
 def sink_of(transactional_id: str) -> SinkKey:
     """The sink that a transactional id belongs to."""
     assert is_of_a_sink(transactional_id), transactional_id
-    query_id, _, rest = transactional_id.removeprefix(PREFIX).partition("/")
+    query_id, _, rest = transactional_id.removeprefix(SINK_PREFIX).partition("/")
     return SinkKey(query_id, rest.rpartition("/")[0])
 
 

@@ -66,6 +66,7 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     SinkKey,
     WrittenRange,
     check_names,
+    is_of_a_sink,
     sink_of,
 )
 from pylog_broker.coordinator.transactions.states import TransactionState
@@ -273,6 +274,13 @@ class Sinks:
                 if transactional_id not in self._members.transactions:
                     decision.records.append(Record(SinkTaskKey(transactional_id), None))
 
+    def is_in_use(self, transactional_id: str) -> bool:
+        """Whether an attempt has the id, which may not have written yet."""
+        if not is_of_a_sink(transactional_id):
+            return False
+        sink = self._sinks.get(sink_of(transactional_id))
+        return sink is not None and transactional_id in sink.tasks
+
     # ---- attempts --------------------------------------------------------------------------------
 
     def begin(
@@ -338,6 +346,16 @@ class Sinks:
         record = _record_of(request.sink, transactional_id, prepared)
         return Decision([record], [self._timer(wall_ms, transactional_id, prepared), reply])
 
+    def check_writes(self, transactional_id: str) -> None:
+        """Raises InvalidTxnState where no attempt has the id: nothing would end its transaction; or
+        where that is prepared, whose driver knows all that it has written.
+        """
+        sink = self._sinks.get(sink_of(transactional_id))
+        task = None if sink is None else sink.tasks.get(transactional_id)
+        if task is None or task.is_prepared:
+            what = "belongs to no attempt" if task is None else "is prepared"
+            raise InvalidTxnState(f"{transactional_id!r} {what}: it writes nothing")
+
     # ---- batches ---------------------------------------------------------------------------------
 
     def decide(self, wall_ms: int, request_id: RequestId, request: DecideBatch) -> Decision:
@@ -396,19 +414,20 @@ class Sinks:
                 raise InvalidTxnState(f"{member.transactional_id!r} is not prepared")
 
     def abort(self, wall_ms: int, request_id: RequestId, request: AbortBatch) -> Decision:
-        """`BatchAborted`: the open attempts of that batch of that run. A decision stands, whoever
-        asks.
+        """`BatchAborted`: the open attempts of that batch of that run, or of the whole sink. A
+        decision stands, whoever asks.
         """
         decision = Decision(is_atomic=False)
-        sink = self._sinks.get(request.sink)
+        sink = self._sinks.get(request.sink) or _Sink()
+        of_run = -1
+        if request.run_id in sink.run_ids:
+            of_run = sink.first_number + sink.run_ids.index(request.run_id)
         ended = 0
-        if sink is not None and request.run_id in sink.run_ids:
-            number = sink.first_number + sink.run_ids.index(request.run_id)
-            for transactional_id, task in sink.tasks.items():
-                attempt = task.attempt
-                if (attempt.run_number, attempt.batch_id) == (number, request.batch_id):
-                    self._end(wall_ms, request.sink, sink, transactional_id, False, decision)
-                    ended += 1
+        for transactional_id, task in sink.tasks.items():
+            of_task = task.attempt.run_number, task.attempt.batch_id
+            if request.whole_sink or of_task == (of_run, request.batch_id):
+                self._end(wall_ms, request.sink, sink, transactional_id, False, decision)
+                ended += 1
         decision.effects.append(Reply(request_id, BatchAborted(ended)))
         return decision
 

@@ -1,5 +1,5 @@
 """`AdminClient`: topics, configurations, records, groups and the cluster, by synchronous calls.
-Those about transactions are in `transaction_use`.
+Those about transactions are in `transaction_use`, those about sinks of queries in `sink_use`.
 
 Topic calls go to the gateway, which metadata names; what a broker can answer is asked of brokers,
 so that it works while the controller is away. Groups are asked of their coordinators.
@@ -24,6 +24,7 @@ from pylog.client.admin.admin_types import (
     SharePartitionOffset,
 )
 from pylog.client.admin.broker_admin import configs_of_any_broker, log_dirs
+from pylog.client.admin.sink_use import SinkUse
 from pylog.client.admin.transaction_use import TransactionUse
 from pylog.client.arguments import addresses, mapping, several, whole_or_none
 from pylog.client.background import close_at_exit, shared_loop
@@ -73,7 +74,7 @@ OFFSET_SPECS: Final = {
 
 
 @refuses(ADMIN_NOT_OFFERED)
-class AdminClient(TransactionUse, Closing, Shown):
+class AdminClient(TransactionUse, SinkUse, Closing, Shown):
     """Administers a cluster. Thread safe.
 
     Each call takes `timeout` in seconds (None: `default_api_timeout_ms`). For several items that do

@@ -68,4 +68,7 @@ class AsyncAdminClient(AsyncClosing):
     abort_transaction = _awaited(AdminClient.abort_transaction)
     fence_producers = _awaited(AdminClient.fence_producers)
     find_hanging_transactions = _awaited(AdminClient.find_hanging_transactions)
+    list_sinks = _awaited(AdminClient.list_sinks)
+    abort_sink = _awaited(AdminClient.abort_sink)
+    forget_sink = _awaited(AdminClient.forget_sink)
     close = _awaited(AdminClient.close)

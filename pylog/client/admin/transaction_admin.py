@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pylog import errors
-from pylog.client.admin import transaction_wire
+from pylog.client.admin import sink_wire, transaction_wire
 from pylog.client.admin.coordinators import ask_coordinators
 from pylog.client.admin.group_admin import ask_every_broker
 from pylog.client.admin.transaction_types import (
@@ -47,7 +47,13 @@ async def list_transactions(
         if fault is not None:
             raise fault
         return [
-            TransactionListing(each.transactional_id, broker.id, each.producer_id, each.state)
+            TransactionListing(
+                each.transactional_id,
+                broker.id,
+                each.producer_id,
+                each.state,
+                *sink_wire.sink_of(each.transactional_id),
+            )
             for each in response.transactions
         ]
 

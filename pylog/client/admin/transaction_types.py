@@ -21,12 +21,16 @@ TRANSACTION_STATES: Final = (
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id, in one line. `coordinator` is a broker's id."""
+    """A transactional id, in one line. `coordinator` is a broker's id. `query_id` and `sink_id` are
+    those of the sink that it belongs to, if it does.
+    """
 
     transactional_id: str
     coordinator: int
     producer_id: int
     state: str
+    query_id: str | None = None
+    sink_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,16 @@ from pylog.errors import (
     SinkRunSuperseded,
     ThrottlingQuotaExceeded,
 )
+from pylog_broker.config import BrokerConfig
 from pylog_broker.coordinator.runtime import shard as shards
 from pylog_broker.coordinator.transactions.config import TransactionConfig
 from pylog_broker.coordinator.transactions.coordinator import TransactionCounts
-from pylog_broker.coordinator.transactions.messages import AddPartitions, InitProducer
+from pylog_broker.coordinator.transactions.messages import (
+    AddPartitions,
+    InitProducer,
+    PartitionsAdded,
+)
+from pylog_broker.coordinator.transactions.settings import transaction_config
 from pylog_broker.coordinator.transactions.sink_messages import (
     KEEP_FOREVER,
     AbortBatch,
@@ -157,6 +163,26 @@ def test_no_decision_names_an_attempt_that_is_not_prepared(shard: Sinks) -> None
     shard.write(member)
     assert isinstance(shard.decide(member), InvalidTxnState)
     assert shard.states() == {"0": "Ongoing"}
+
+
+def test_a_prepared_attempt_begins_on_no_other_partition(shard: Sinks) -> None:
+    member = shard.staged()
+    assert shard.write(member, A) == PartitionsAdded({A: None}), "a request that came twice"
+    refused = shard.write(member, B)
+    assert isinstance(refused, InvalidTxnState)
+    assert "is prepared: it writes nothing" in str(refused)
+
+
+def test_nothing_is_written_with_an_id_that_no_attempt_has(shard: Sinks) -> None:
+    """It would hold back readers for ever."""
+    member = shard.staged()
+    shard.decide(member)
+    shard.write_markers()
+    guessed = Member(member.transactional_id, member.identity.next)
+    refused = shard.write(guessed)
+    assert isinstance(refused, InvalidTxnState)
+    assert "belongs to no attempt" in str(refused)
+    assert shard.states() == {"0": "CompleteCommit"}
 
 
 def test_no_decision_names_an_attempt_of_another_batch(shard: Sinks) -> None:
@@ -348,6 +374,20 @@ def test_a_decision_of_a_stream_stays(shard: Sinks) -> None:
     assert shard.begin_task(run=NEXT_RUN, batch=1).identity.epoch == 0
 
 
+def test_an_id_that_an_attempt_has_is_not_forgotten(shard: Sinks) -> None:
+    shard.decide(shard.staged())
+    shard.write_markers()
+    shard.advance(shard.config.id_expiration_ms - 10_000)
+    member = shard.begin_task(batch=1)
+    assert member.transactional_id.endswith("/0")
+    shard.advance(20_000)
+    assert shard.write(member) == PartitionsAdded({A: None})
+    shard.prepare(member)
+    assert shard.decide(member, batch=1).is_new
+    shard.write_markers()
+    assert shard.states() == {"0": "CompleteCommit"}
+
+
 # ---- coordinators that die -----------------------------------------------------------------------
 
 
@@ -518,6 +558,15 @@ def test_an_id_of_a_sink_that_was_forgotten_is_left_to_expire(shard: Sinks) -> N
     request = ForgetSink(SINK)
     shard.answer(lambda c, r: c.sinks.forget(shard.wall_ms, r, request))
     assert shard.begin_task(0).transactional_id.endswith("/1")
+
+
+def test_limits_are_settings_of_brokers() -> None:
+    config = BrokerConfig.from_mapping(
+        {"sinks.max": "1", "sink.attempts.max": "2", "sink.attempt.lease.ms": "3000"}
+    )
+    taken = transaction_config(config)
+    assert (taken.sinks_max, taken.sink_attempts_max, taken.sink_lease_ms) == (1, 2, 3000)
+    assert transaction_config(BrokerConfig()) == TransactionConfig()
 
 
 def test_a_sink_is_forgotten_by_command(shard: Sinks) -> None:

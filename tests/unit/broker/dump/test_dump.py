@@ -15,12 +15,18 @@ from click.testing import CliRunner, Result
 
 from pylog.cli.context import Settings
 from pylog.cli.main import main
-from pylog.model import ControllerEpoch, LeaderEpoch, Offset
+from pylog.model import ControllerEpoch, LeaderEpoch, Offset, ProducerId
 from pylog.records.builder import encode_batch
 from pylog_broker.config import TopicConfig
 from pylog_broker.controller import metadata_batches
 from pylog_broker.controller.effects import AppendRecords
 from pylog_broker.controller.metadata_log import MetadataLog
+from pylog_broker.coordinator.transactions.sink_messages import (
+    BeginTask,
+    DecideBatch,
+    SinkKey,
+    WrittenRange,
+)
 from pylog_broker.dump.command import dump
 from pylog_broker.metadata.records import ClusterRecord, ControllerEpochRecord
 from pylog_broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
@@ -29,6 +35,7 @@ from pylog_broker.storage.files import OsFiles
 from pylog_broker.storage.log.log import Log
 from tests.fakes.coordinator_records import COORDINATOR_RECORDS, by_our_names, covers
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, batch_of
+from tests.fakes.transaction_shard import TransactionShard
 from tests.golden.kafka_dump import FOLDER
 from tests.golden.kafka_dump import dump as kafkas_dump
 
@@ -135,6 +142,36 @@ def test_records_of_coordinators(tmp_path: Path) -> None:
         )
         assert tombstone == {**whole[0], "offset": len(written), "value": None}
         assert (unknown["type"], unknown["value"]) == ("unknown", "later")
+
+
+def test_records_of_sinks(tmp_path: Path) -> None:
+    shard = TransactionShard()
+    key = SinkKey("8f3b", "topic/orders")
+    begins = BeginTask(key, "run-1", 3, 5, 9)
+    shard.ask(lambda c, r: c.sinks.begin(WALL_MS, r, begins, ProducerId(7)))
+    decides = DecideBatch(key, "run-1", 3, (), 11, -1, "d", (WrittenRange("t", 1, 4, 6),), 1000)
+    shard.ask(lambda c, r: c.sinks.decide(WALL_MS, r, decides))
+    folder = tmp_path / "__transaction_state-0"
+    folder.mkdir()
+    keys, values = zip(*shard.log, strict=True)
+    batch = encode_batch(values, keys=keys, timestamps=[WALL_MS] * len(keys))
+    (folder / f"{0:020d}.log").write_bytes(batch)
+    rows = lines(folder / f"{0:020d}.log")
+    sink = {"query_id": "8f3b", "sink_id": "topic/orders"}
+    member = {"transactional_id": "__sink/8f3b/topic/orders/0"}
+    of_sinks = {row["type"]: row for row in rows if row["type"] != "TransactionLog"}
+    assert set(of_sinks) == {"SinkRuns", "SinkDecision", "SinkTask"}
+    assert of_sinks["SinkRuns"]["key"] == sink
+    assert of_sinks["SinkRuns"]["value"] == {"first_number": 0, "run_ids": ["run-1"]}
+    decision = of_sinks["SinkDecision"]
+    assert decision["key"] == sink
+    assert (decision["value"]["batch_id"], decision["value"]["members"]) == (3, [])
+    written = {"partition": 1, "first_offset": 4, "last_offset": 6}
+    assert decision["value"]["receipt"] == [{"topic": "t", "partitions": [written]}]
+    first = next(row for row in rows if row["type"] == "SinkTask")
+    assert first["key"] == member
+    numbers = [first["value"][name] for name in ("batch_id", "task", "attempt")]
+    assert numbers == [3, 5, 9]
 
 
 def test_a_coordinators_record_that_is_cut_is_named(tmp_path: Path) -> None:

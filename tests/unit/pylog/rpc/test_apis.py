@@ -8,6 +8,7 @@ from pylog.rpc.v1 import (
     group_pb2,
     log_pb2,
     share_pb2,
+    sink_pb2,
     streams_group_pb2,
     transaction_pb2,
 )
@@ -18,7 +19,9 @@ FOR_SIMPLE_CLIENTS = {"/pylog.v1.Log/Produce", "/pylog.v1.Log/Fetch"}
 
 def test_each_unary_call_of_the_services_has_its_row() -> None:
     offered = {}
-    files = (log_pb2, group_pb2, streams_group_pb2, share_pb2, admin_pb2, transaction_pb2)
+    files = (
+        log_pb2, group_pb2, streams_group_pb2, share_pb2, sink_pb2, admin_pb2, transaction_pb2,
+    )  # fmt: skip
     for messages in files:
         file = messages.DESCRIPTOR
         for service in file.services_by_name.values():

@@ -135,6 +135,17 @@ def test_open_attempts_of_a_batch_are_aborted(world: World) -> None:
     assert aborted == sink_pb2.AbortSinkBatchResponse(attempts=1)
 
 
+def test_all_open_attempts_of_a_sink_are_aborted(world: World) -> None:
+    world.staged()
+    world.begin(batch_id=1, task=1)
+    world.begin(sink=sink_pb2.SinkKey(query_id="77aa", sink_id="topic/orders"))
+    aborted = world.ask("AbortSinkBatch", sink=SINK, whole_sink=True)
+    assert aborted == sink_pb2.AbortSinkBatchResponse(attempts=2)
+    assert [each.open_attempts for each in world.ask("ListSinks").sinks] == [0, 1]
+    nameless = world.ask("AbortSinkBatch", whole_sink=True)
+    assert nameless.error.code == InvalidRequest.code
+
+
 def test_sinks_are_listed_by_query_and_name(world: World) -> None:
     world.decide(world.staged())
     world.begin(batch_id=1)

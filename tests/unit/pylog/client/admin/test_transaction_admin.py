@@ -182,7 +182,14 @@ def test_the_command_line_lists_and_describes(shell: Shell) -> None:
     assert "open" in shell("list")
     listed = json.loads(shell("list", "--json", "--state", "Ongoing"))
     assert listed == [
-        {"transactional_id": "open", "coordinator": 2, "producer_id": 1_001, "state": "Ongoing"}
+        {
+            "transactional_id": "open",
+            "coordinator": 2,
+            "producer_id": 1_001,
+            "state": "Ongoing",
+            "query_id": None,
+            "sink_id": None,
+        }
     ]
     (described,) = json.loads(shell("describe", "open", "--json"))
     assert (described["state"], described["partitions"]) == ("Ongoing", ["t-1"])

@@ -1,0 +1,52 @@
+"""What sinks of queries look like to administrators: plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class WrittenRange(NamedTuple):
+    """Where records of a batch lie: from the first to the last, with what others wrote meanwhile
+    between them.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedBatch:
+    """A batch that counts. `run_number`: of the query's run that wrote it, from 0. `checksum`: over
+    its rows, whatever their order. `expires_ms`: when it is forgotten; None: never.
+    """
+
+    batch_id: int
+    run_number: int
+    row_count: int
+    checksum: int
+    digest: str
+    decided_ms: int
+    expires_ms: int | None
+    receipt: tuple[WrittenRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SinkListing:
+    """A sink of a query. `coordinator` is a broker's id, `run_id` the query's newest run.
+    `open_attempts` write, or wait for the end of their batch, as `prepared_attempts` do.
+    `held_since_ms`: since when one of them holds back readers of committed records;
+    `prepared_since_ms`: since when the oldest one waits.
+    """
+
+    query_id: str
+    sink_id: str
+    coordinator: int
+    run_id: str | None
+    last: DecidedBatch | None
+    open_attempts: int = 0
+    prepared_attempts: int = 0
+    held_since_ms: int | None = None
+    prepared_since_ms: int | None = None
