@@ -97,7 +97,7 @@ DESCRIBED: Final[dict[str, Described]] = {
         "Sink: where all rows go. Without it the rows name their topic.",
     ),
     "pylog.exactly.once": Described(
-        "true or false", "false",
+        "true or false", "true",
         "Sink: whether each batch is written exactly once. All rows of a batch are seen by readers "
         "of committed records at the same moment, or none of them is. With false a task that is "
         "run again writes its rows again.",

@@ -43,7 +43,7 @@ from tests.verify.transactions import (
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MASTER: Final = "local[2,4]"
-START_S_MAX: Final = 120.0
+START_S_MAX: Final = 400.0
 PREPARED_MS: Final = 20_000
 """So long a driver that is gone leaves a batch open that no other run of its query follows."""
 _CONFIG: Final = {

@@ -532,7 +532,9 @@ def test_a_sink_that_writes_exactly_once() -> None:
     assert (options.sink_id, options.prepared_timeout_ms) == ("mine", 1_000)
     assert (options.idempotency_key, options.idempotency_retention_ms) == ("day 7", 5)
     assert options.client == {}
-    plain = sink_options({**WRITE, "pylog.exactly.once": "true"})
+    plain = sink_options(WRITE)
+    assert plain.exactly_once
+    assert not sink_options({**WRITE, "pylog.exactly.once": "false"}).exactly_once
     assert (plain.sink_id, plain.prepared_timeout_ms) == (None, 900_000)
     assert (plain.idempotency_key, plain.idempotency_retention_ms) == (None, 604_800_000)
     with pytest.raises(errors.OptionNotApplicable) as error:
