@@ -153,3 +153,31 @@ def test_one_too_many_is_idle_and_takes_over_from_one_that_goes(
 
 def _sizes(members: Sequence[Consumer]) -> list[int]:
     return sorted(len(each.assignment()) for each in members)
+
+
+def test_a_static_leader_shares_out_what_grew_while_it_was_away(
+    cluster: LocalCluster, admin: AdminClient
+) -> None:
+    topic = "grows-meanwhile"
+    admin.create_topics(NewTopic(topic, 2, 1))
+
+    def static(name: str) -> Consumer:
+        consumer = member(
+            cluster, topic, "classic", group_instance_id=name, session_timeout_ms=60_000
+        )
+        consumer.subscribe([topic])
+        return consumer
+
+    def have(count: int, *consumers: Consumer) -> bool:
+        given = [tp for each in consumers for tp in each.assignment()]
+        return sorted(given) == sorted(places(topic, count))
+
+    leader = static("a")
+    poll_until(lambda: have(2, leader), leader)
+    with static("b") as other:
+        both_members = (leader, other)
+        poll_until(lambda: have(2, *both_members) and bool(other.assignment()), *both_members)
+        leader.close()  # it is expected back, and its partition waits for it
+        admin.create_partitions({topic: NewPartitions(3)})
+        with static("a") as again:
+            poll_until(lambda: have(3, again, other), again, other)
