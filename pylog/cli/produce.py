@@ -43,7 +43,7 @@ class _Tally:
     def listener(
         self, number: int
     ) -> Callable[[RecordMetadata | None, errors.PylogError | None], None]:
-        """What is to hear of the outcome of line `number`."""
+        """The callback for the outcome of line `number`."""
 
         def hear(_metadata: RecordMetadata | None, error: errors.PylogError | None) -> None:
             if error is None:
@@ -72,7 +72,7 @@ class _Tally:
             self.faults.append(text)
 
     def tell(self) -> None:
-        """What failed, and how many did not."""
+        """The failures, and how many lines did not fail."""
         for text in self.faults:
             click.echo(f"pylog: {text}", err=True)
         more = self.failed - len(self.faults)

@@ -37,7 +37,7 @@ def _imported(setting: str, path: str) -> Any:
 
 
 def method_of(setting: str, given: Any, name: str, shape: str) -> Callable[..., Any] | None:
-    """What is called for a setting: the object's method `name`, or the object itself; None for
+    """The callable of a setting: the object's method `name`, or the object itself; None for
     None. InvalidConfig, with the `shape` of the call, for what cannot be called.
     """
     if given is None:
