@@ -1,4 +1,4 @@
-"""What the members of a classic group tell each other: Kafka's `ConsumerProtocol`, byte for byte.
+"""The messages between members of a classic group: Kafka's `ConsumerProtocol`, byte for byte.
 
 The coordinator hands these bytes on, and looks into them only where members of the consumer
 protocol are in the same group. So a reader takes whatever version a member wrote: the fields that
@@ -39,7 +39,7 @@ _INT32: Final = struct.Struct(">i")
 
 
 class Subscription(NamedTuple):
-    """What a member wants to read, and what it holds since the `generation` that it was last in."""
+    """A member's topics, and its partitions since the `generation` that it was last in."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -113,7 +113,7 @@ def _bytes(data: bytes | None) -> bytes:
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """What a member wrote. InconsistentGroupProtocol: these are not a subscription's bytes."""
+    """A member's subscription. InconsistentGroupProtocol: these are not a subscription's bytes."""
     reader = Reader(data, "the subscription of a member")
     version = reader.version()
     topics = tuple(reader.string() for _ in range(reader.count(element_bytes=2)))
@@ -125,7 +125,7 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """What the leader wrote; nothing at all is an empty assignment, as in Kafka.
+    """The leader's assignment; no bytes at all are an empty one, as in Kafka.
 
     InconsistentGroupProtocol: these are not an assignment's bytes.
     """

@@ -1,4 +1,4 @@
-"""What becomes of Apache Kafka's settings that do nothing here: the one table for clients, the
+"""Apache Kafka's settings that do nothing here: the one table for clients, the
 Spark format and the command line.
 
 Each name that Kafka 4.2 has has one of three verdicts. It works: then it stands in a `ConfigTable`.
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 
 class Verdict(Enum):
-    """What happens to a setting of Kafka's that does not work."""
+    """The treatment of a setting of Kafka's that does not work."""
 
     WITHOUT_EFFECT = "taken without effect"
     REFUSED = "refused"
@@ -43,7 +43,7 @@ class KafkaSettings:
     families: Mapping[str, str] = field(default_factory=dict)
 
     def ruling(self, name: str) -> Ruling | None:
-        """What becomes of it; None for a name that says nothing here."""
+        """The ruling on it; None for a name that says nothing here."""
         if name in self.without_effect:
             return Ruling(Verdict.WITHOUT_EFFECT, self.without_effect[name])
         if name in self.refused:

@@ -43,7 +43,7 @@ _REFUSED: Final = {
 
 
 class _Lookahead(NamedTuple):
-    """What a name has to begin with, or must not begin with."""
+    """The beginning that a name must have, or must not have."""
 
     wanted: bool
     beginning: Any
@@ -144,7 +144,7 @@ def _compiled(regex: str, whole: str) -> Any:
 
 
 def _translated(token: str, whole: str) -> str:
-    """What Java and Python write otherwise than RE2: POSIX classes and the end of the text."""
+    """Syntax in which Java and Python differ from RE2: POSIX classes and the end of the text."""
     if token == "\\Z":
         return "\\z"
     if token.startswith("[") and len(token) > 1:

@@ -1,4 +1,4 @@
-"""What administrators ask of the gateway: bounded, given to the controller, answered item by item.
+"""Administrators' requests to the gateway: bounded, given to the controller, answered item by item.
 
 A change that the controller cannot take up at all (it is no controller any more, its disk is full)
 is a failure of each item, as in Kafka.

@@ -44,7 +44,7 @@ class Calls:
         request: RequestT,
         came: float | None = None,
     ) -> AnswerT:
-        """What the handler of `api` gives. `came`: when the call was there, by `ticks`.
+        """The answer of the handler of `api`. `came`: when the call was there, by `ticks`.
 
         Raises what the handler refuses with, and UnknownServerError for a defect of it.
         """

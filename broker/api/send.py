@@ -118,11 +118,8 @@ class SendHandler:
         self.in_work_bytes = 0
 
     async def handle(self, context: RequestContext, request: Send) -> list[SentRecord]:
-        """Each record's outcome, in their order.
-
-        Raises InvalidRequest and MessageTooLarge for a request that is too large,
-        ThrottlingQuotaExceeded while too many are in work, InvalidTopic and
-        UnknownTopicOrPartition.
+        """Each record's outcome, in their order. Raises InvalidRequest and MessageTooLarge for a
+        request that is too large.
         """
         check_items(len(request.records), "records")
         size = sum(record.size for record in request.records)
@@ -130,24 +127,29 @@ class SendHandler:
             raise errors.MessageTooLarge(
                 f"the records of the request have {size} bytes; the limit is {REQUEST_BYTES_MAX}"
             )
-        if self.in_work_bytes and self.in_work_bytes + size > IN_WORK_BYTES_MAX:
-            raise errors.ThrottlingQuotaExceeded(
-                f"{self.in_work_bytes} bytes of records are in work at the gateway; the limit is "
-                f"{IN_WORK_BYTES_MAX}; retry"
-            )
-        topic = self._topic(request.topic)
+        topic = self._topic(request.topic, size)
+        if isinstance(topic, Failure):
+            return [SentRecord(topic)] * len(request.records)
         self.in_work_bytes += size
         try:
             return await self._send(context, topic, request)
         finally:
             self.in_work_bytes -= size
 
-    def _topic(self, name: str) -> TopicImage:
+    def _topic(self, name: str, size: int) -> TopicImage | Failure:
+        """The topic, or why so many bytes of records cannot be sent to it."""
+        if self.in_work_bytes and self.in_work_bytes + size > IN_WORK_BYTES_MAX:
+            return Failure(
+                errors.ThrottlingQuotaExceeded.code,
+                f"{self.in_work_bytes} bytes of records are in work at the gateway; the limit is "
+                f"{IN_WORK_BYTES_MAX}; retry",
+            )
         if is_internal(name):
-            raise errors.InvalidTopic(f"topic {name!r} is the cluster's own")
+            return Failure(errors.InvalidTopic.code, f"topic {name[:249]} is the cluster's own")
         topic = self._image().topics_by_name.get(name)
         if topic is None:
-            raise errors.UnknownTopicOrPartition(f"topic {name!r} does not exist")
+            why = f"topic {name[:249]} does not exist"
+            return Failure(errors.UnknownTopicOrPartition.code, why)
         return topic
 
     async def _send(

@@ -1,4 +1,4 @@
-"""What brokers call of each other beside Fetch: a row for each API, and who answers it.
+"""Brokers' calls of each other beside Fetch: a row for each API, and its handler.
 
 A row names the generated codec and the version that both sides speak. A new API is a schema in
 `schemas/`, its module in the tables of `headers` and of `node.software`, a row here, and a handler

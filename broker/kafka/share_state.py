@@ -1,4 +1,4 @@
-"""What brokers ask each other about share groups: the state of partitions, one in each call, and
+"""Brokers' calls about share groups: the state of partitions, one in each call, and
 where logs end.
 """
 

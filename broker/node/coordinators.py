@@ -147,7 +147,7 @@ class CoordinatorShell(Generic[CoordinatorT]):
             del self._waiting[request_id]
 
     def _refuse_if_unwritable(self, number: int) -> None:
-        """What is decided and then cannot be written costs a shard all who wait at it."""
+        """A decision that cannot be written costs a shard all who wait at it."""
         if self._stopped:
             raise errors.CoordinatorNotAvailable("the broker stops")
         name = TopicPartition(self.runtime.topic, number)

@@ -1,4 +1,4 @@
-"""What a serving broker does for its logs as time passes: the loops around `LogManager.maintain`,
+"""Upkeep of a serving broker's logs as time passes: the loops around `LogManager.maintain`,
 syncs, checkpoints and the cleaner.
 
 Here: when, and on which thread. Not here: what is due (`pylog_broker.storage.manager.upkeep`), and

@@ -76,7 +76,7 @@ def _error(error: PylogError | None) -> common_pb2.Error | None:
 
 
 def refusal(response: type[ResponseT], **fields: Any) -> Any:
-    """What makes an answer of that kind of the error that a call fails with."""
+    """A maker of such answers, of the error that a call fails with."""
 
     def refused(fault: PylogError) -> ResponseT:
         return response(error=_error(fault), **fields)

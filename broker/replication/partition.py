@@ -310,7 +310,14 @@ class Partition:
         """
         if self.following is None or current_leader_epoch < 0:
             return self.leader_fault(current_leader_epoch)
-        return self.epoch_fault(current_leader_epoch)
+        fault = self.epoch_fault(current_leader_epoch)
+        if fault is None and self.me not in self.isr:
+            return Failure(
+                NotLeaderOrFollower.code,
+                f"{self.topic_partition} is not in sync on broker {self.me}: its readers would "
+                "wait for what others have",
+            )
+        return fault
 
     def epoch_fault(self, current_leader_epoch: LeaderEpoch) -> Failure | None:
         """FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH, if the request is from another epoch."""

@@ -1,4 +1,4 @@
-"""What the driver asks of its JVM: loopback only, signals handed over, task ends reported.
+"""The driver's requests to its JVM: loopback only, signals handed over, task ends reported.
 
 Everything here goes through py4j to the Spark driver's JVM. `typing.Any` stands for Java objects.
 """

@@ -86,7 +86,7 @@ def topic_rows(before: Look | None, now: Look) -> list[TopicRow]:
 
 
 def group_rows(before: Look | None, now: Look) -> list[GroupRow]:
-    """Who is furthest behind first."""
+    """Groups in order, the one that is furthest behind first."""
     rows = []
     for name, look in now.groups.items():
         old = None if before is None else before.groups.get(name)

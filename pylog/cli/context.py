@@ -1,4 +1,4 @@
-"""What all commands share: the global options, clients, and ways to print."""
+"""The common part of all commands: the global options, clients, and ways to print."""
 
 from __future__ import annotations
 

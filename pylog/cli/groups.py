@@ -256,7 +256,7 @@ def _starts(admin: AdminClient, name: str) -> dict[TopicPartition, OffsetAndMeta
 
 
 def _rule(where: Mapping[str, Any], has_file: bool) -> Rule | None:
-    """What is asked for; None for a file."""
+    """The plan that is asked for; None for a file."""
     given = {name: value for name, value in where.items() if value not in (None, False)}
     if len(given) + has_file != 1:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in where)
@@ -313,7 +313,7 @@ def _show_head(group: GroupDescription) -> None:
 
 
 def _readers(group: GroupDescription) -> dict[TopicPartition, GroupMember]:
-    """Who alone reads a partition; in a share group nobody does."""
+    """The member that alone reads a partition; in a share group nobody does."""
     if group.type == "share":
         return {}
     return {tp: member for member in group.members for tp in member.assignment or ()}

@@ -45,7 +45,7 @@ class Plan:
 
 
 Rule = Callable[["AdminClient", Current, Sequence[TopicPartition]], Plan]
-"""What to do about those partitions of a group."""
+"""The plan for those partitions of a group."""
 
 
 # ---- which partitions ----------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def _offset(current: Current, tp: TopicPartition) -> int | None:
 
 
 def _within(admin: AdminClient, current: Current, wanted: Mapping[TopicPartition, int]) -> Plan:
-    """What is wanted, as far as the partitions have such offsets."""
+    """The wanted offsets, as far as the partitions have them."""
     made = Plan()
     first = _listed(admin, wanted, "earliest", made)
     ends = _listed(admin, wanted, "latest", made)
@@ -187,7 +187,7 @@ def _within(admin: AdminClient, current: Current, wanted: Mapping[TopicPartition
 def _listed(
     admin: AdminClient, partitions: Iterable[TopicPartition], spec: str | int, into: Plan
 ) -> Listing:
-    """What could be had; the faults go into the plan."""
+    """The offsets that could be had; the faults go into the plan."""
     wanted: dict[TopicPartition, str | int] = {
         tp: spec for tp in partitions if tp not in into.faults
     }

@@ -47,7 +47,7 @@ class _Tally:
     def listener(
         self, number: int
     ) -> Callable[[RecordMetadata | None, errors.PylogError | None], None]:
-        """What is to hear of the outcome of line `number`."""
+        """The callback for the outcome of line `number`."""
 
         def hear(_metadata: RecordMetadata | None, error: errors.PylogError | None) -> None:
             if error is None:

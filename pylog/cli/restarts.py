@@ -11,7 +11,7 @@ WAIT_MS_MAX: Final = 30_000
 STARTS_MAX: Final = 6
 """In a row, each of which ended soon: whatever ends it will end it again."""
 STEADY_MS: Final = 60_000
-"""What runs for so long has started well."""
+"""A process that runs for so long has started well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Restarts:
         self._processes: dict[str, _Process] = {}
 
     def look(self, now_ms: int, ended: Iterable[str]) -> list[Effect]:
-        """What to do about the processes that do not run now."""
+        """The effects for the processes that do not run now."""
         effects: list[Effect] = []
         for name in ended:
             if name in self.given_up:

@@ -296,7 +296,7 @@ def _settings_of(
 
 
 def _own(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
-    """What is set for the topic itself."""
+    """The settings of the topic itself."""
     return {
         entry.name: entry.value
         for entry in entries.values()

@@ -1,4 +1,4 @@
-"""What callers of public methods may pass by mistake, told with the argument's name and the cure.
+"""Mistakes in arguments of public methods, told with the argument's name and the cure.
 
 Numbers are never booleans: True as a partition is a slip, not partition 1.
 """

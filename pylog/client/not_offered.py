@@ -1,4 +1,4 @@
-"""What the public surface names and this version does not have: one table per class.
+"""Names of the public surface that this version does not have: one table per class.
 
 A call to such a method raises NotOffered with the reason and what to do meanwhile, instead of an
 AttributeError that looks like a typing mistake. Delete a row when the method comes to be.

@@ -88,7 +88,7 @@ def is_single(partitions: tuple[Partitions, ...]) -> bool:
 
 
 def offsets_of(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """What a user gives to commit: by partition an offset, or an OffsetAndMetadata."""
+    """Offsets that a user gives to commit: by partition an offset, or an OffsetAndMetadata."""
     shape = "{TopicPartition(topic, number): the next offset to read}"
     found: dict[TopicPartition, OffsetAndMetadata] = {}
     for key, value in mapping(given, "offsets", shape).items():

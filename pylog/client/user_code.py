@@ -42,9 +42,9 @@ def _imported(setting: str, path: str) -> Any:
 
 
 def method_of(setting: str, given: Any, name: str, shape: str) -> Callable[..., Any] | None:
-    """What is called for a setting, with a topic and data: the object's method `name`, or the
-    object itself; None for None. Code that takes one argument gets the data alone. InvalidConfig,
-    with the `shape` of the call, for what cannot be called.
+    """The callable of a setting, for a topic and data: the object's method `name`, or the object
+    itself; None for None. Code that takes one argument gets the data alone. InvalidConfig, with the
+    `shape` of the call, for what cannot be called.
     """
     if given is None:
         return None

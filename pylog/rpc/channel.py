@@ -28,7 +28,7 @@ ERROR_CODE_KEY: Final = "pylog-error-code"
 """Trailing metadata with Kafka's number of the error, beside the gRPC status."""
 
 BROKER_HOST_PREFIX: Final = "broker-"
-"""What the gateway calls its brokers in HTTP CONNECT: `broker-3:0` is broker 3, wherever it is."""
+"""The gateway's names of its brokers in HTTP CONNECT: `broker-3:0` is broker 3, wherever it is."""
 
 _GRPC_VARIABLES: Final = {
     "GRPC_EXPERIMENTS": "-event_engine_client,-event_engine_listener",
@@ -70,7 +70,7 @@ def tune_process() -> None:
 
 
 def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> list[tuple[str, int]]:
-    """What every channel of pylog is opened with.
+    """The options with which every channel of pylog is opened.
 
     Calls that should wait for a connection set `wait_for_ready` and a time-out; without it they
     fail at once while the channel backs off (0.1 s growing to 1 s, unless

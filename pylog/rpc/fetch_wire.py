@@ -32,7 +32,7 @@ _PARTITIONS_FIELD: Final = 2
 _BATCHES_FIELD: Final = 7
 
 Partition = tuple[log_pb2.PartitionData, Buffer]
-"""What an answer says of a partition, its `batches` left out, and the batches."""
+"""An answer's part about a partition without its `batches`, and the batches."""
 
 
 class Response(NamedTuple):

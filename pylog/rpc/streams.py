@@ -1,4 +1,4 @@
-"""What both ends of a framed stream agree on: kinds of frames, the greeting, errors.
+"""The protocol of framed streams, for both ends: kinds of frames, the greeting, errors.
 
 `proto/pylog/rpc/v1/stream.proto` tells the layout. No sockets here.
 """
@@ -108,7 +108,7 @@ def fault_frame(error: errors.PylogError) -> bytes:
 
 
 def read_hello(body: memoryview) -> stream_pb2.StreamHello:
-    """What a client's first frame says; InvalidRequest for what is no greeting of ours, and
+    """The greeting in a client's first frame; InvalidRequest for what is no greeting of ours, and
     UnsupportedVersion for one of another time.
     """
     if len(body) < 1 + len(MAGIC) or body[0] != HELLO or bytes(body[1 : 1 + len(MAGIC)]) != MAGIC:

@@ -71,7 +71,7 @@ class ShareFetchingHandler:
     async def acknowledge(
         self, context: RequestContext, request: ShareAcknowledge
     ) -> ShareAcknowledged:
-        """What became of the member's acknowledgements. Raises InvalidGroupId, InvalidRequest,
+        """The outcome of the member's acknowledgements. Raises InvalidGroupId, InvalidRequest,
         ShareSessionNotFound and InvalidShareSessionEpoch.
         """
         _check(request.group_id, request.member_id, request.partitions)

@@ -148,7 +148,7 @@ class ShareOffsetsHandler:
         return offset._replace(lag=lag if lag >= 0 else UNKNOWN)
 
     async def alter(self, _context: RequestContext, request: AlterOffsets) -> list[ShareOffset]:
-        """What became of each, in order. Raises InvalidGroupId, InvalidRequest, GroupIdNotFound,
+        """The outcome of each, in order. Raises InvalidGroupId, InvalidRequest, GroupIdNotFound,
         and NonEmptyGroup while the group has members.
         """
         group_id = request.group_id
@@ -190,7 +190,7 @@ class ShareOffsetsHandler:
     async def delete(
         self, _context: RequestContext, request: DeleteOffsets
     ) -> list[DeletedOffsets]:
-        """What became of each topic, in order. Raises InvalidGroupId, InvalidRequest,
+        """The outcome of each topic, in order. Raises InvalidGroupId, InvalidRequest,
         GroupIdNotFound, and NonEmptyGroup while the group has members.
         """
         group_id = request.group_id

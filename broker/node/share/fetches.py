@@ -157,7 +157,7 @@ class ShareFetches:
         return ShareFetched(self._lock_ms(key.group_id), tuple(found.values()))
 
     async def acknowledge(self, connection: str, request: ShareAcknowledge) -> ShareAcknowledged:
-        """What became of each partition's acknowledgements, when that is durable. Raises
+        """The outcome of each partition's acknowledgements, when that is durable. Raises
         ShareSessionNotFound, InvalidShareSessionEpoch.
         """
         key = SessionKey(request.group_id, request.member_id)

@@ -78,7 +78,7 @@ def recompress(header: BatchHeader, section: Section, compression: Compression) 
 def checked_and_recompressed(
     batch: Buffer, compression: Compression | None, *, max_decompressed_bytes: int
 ) -> RecordsSummary | Recompressed:
-    """What `check_records` says, and the batch in another codec where one is given.
+    """The result of `check_records`, and the batch in another codec where one is given.
 
     For the pool; raises what `check_records` raises. The CRC is not looked at: the log does that
     with the batch as it came, before it takes this.

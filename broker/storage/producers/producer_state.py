@@ -1,4 +1,4 @@
-"""What a log knows of its producers: sequences, duplicates, open transactions (KIP-98).
+"""A log's view of its producers: sequences, duplicates, open transactions (KIP-98).
 
 Pure. Built from batch headers alone, so leader, follower and recovery arrive at the same state.
 

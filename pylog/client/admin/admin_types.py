@@ -1,4 +1,4 @@
-"""What configurations, log directories and groups look like to administrators: plain values."""
+"""Configurations, log directories and groups, as administrators see them: plain values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOT_OFFERED_KINDS: Final = {
     **dict.fromkeys(("user", "client-id", "client", "ip"), "quotas are not offered yet"),
     "client-metrics": "pushed metrics are not offered yet",
 }
-"""What else has a configuration in Kafka."""
+"""Other things that have a configuration in Kafka."""
 GROUP_STATES: Final = (
     "PreparingRebalance",
     "CompletingRebalance",
@@ -31,7 +31,7 @@ OPERATIONS: Final = ("set", "delete", "append", "subtract")
 
 
 class ConfigResource(NamedTuple):
-    """What settings belong to: `type` is "topic", "broker" or "group".
+    """A thing that has settings: `type` is "topic", "broker" or "group".
 
     `name` is the name of the topic or group, or the broker's id; of a broker, "" means the defaults
     of all brokers (Kafka's `<default>`). A plain pair does as well: `("topic", "flights")`,

@@ -1,4 +1,4 @@
-"""What a broker tells of itself: plain values."""
+"""A broker's description of itself: plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What operators ask of groups: each is asked of its coordinator, lists of every live broker. On
+"""Operators' calls about groups: each is asked of its coordinator, lists of every live broker. On
 the loop.
 
 A coordinator that loads, moves or cannot be reached is looked for again, and only the groups that
@@ -83,7 +83,7 @@ async def ask_every_broker(
     timeout_ms: int,
     what: str,
 ) -> tuple[dict[int, V], dict[int, errors.PylogError]]:
-    """What each live broker says of its own, or why it could not be asked. All brokers are asked
+    """Each live broker's answer about its own, or why it could not be asked. All brokers are asked
     again when one fails in passing: what it coordinated may have moved to any of them.
     """
     last: _Round[V] = _Round({}, {})
@@ -113,7 +113,7 @@ async def ask_every_broker(
 
 
 class _Round(NamedTuple, Generic[V]):
-    """What one look at all brokers brings, by broker."""
+    """The result of one look at all brokers, by broker."""
 
     results: dict[int, V]
     faults: dict[int, errors.PylogError]
@@ -280,7 +280,7 @@ async def alter_group_offsets(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     timeout_ms: int,
 ) -> ItemFaults:
-    """What became of each partition. Raises the fault of the group as such."""
+    """The outcome for each partition. Raises the fault of the group as such."""
     request = group_wire.commit_request(group, offsets)
 
     async def send(server: Server, left_s: float) -> tuple[common_pb2.Error, Iterable[Any]]:
@@ -301,7 +301,7 @@ async def alter_group_offsets(
 async def delete_group_offsets(
     cluster: Cluster, group: str, partitions: Sequence[TopicPartition], timeout_ms: int
 ) -> ItemFaults:
-    """What became of each partition. Raises the fault of the group as such."""
+    """The outcome for each partition. Raises the fault of the group as such."""
     request = group_pb2.OffsetDeleteRequest(
         group_id=group, partitions=group_wire.partition_names(partitions)
     )

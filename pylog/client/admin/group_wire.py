@@ -34,7 +34,7 @@ _ALIVE: Final = (
     errors.StaleMemberEpoch.code,
     errors.FencedMemberEpoch.code,
 )
-"""What a coordinator says to a commit that comes from none of the group's members."""
+"""Codes by which a coordinator refuses a commit that comes from none of the group's members."""
 
 
 # ---- what callers give ---------------------------------------------------------------------------
@@ -295,7 +295,7 @@ def _maybe(message: Any, field: str) -> str | None:
 
 
 def partitions_of(told: group_pb2.AssignedPartitions) -> tuple[TopicPartition, ...]:
-    """What a member is to read."""
+    """The partitions that a member is to read."""
     return tuple(
         sorted(
             TopicPartition(each.topic or each.topic_id, number)

@@ -1,4 +1,4 @@
-"""What operators ask of share groups: descriptions, and where they are in their partitions. On the
+"""Operators' calls about share groups: descriptions, and where they are in their partitions. On the
 loop. Groups are listed and deleted as others are.
 """
 
@@ -30,7 +30,7 @@ ShareOffsets = dict[TopicPartition, SharePartitionOffset | None]
 async def describe(
     server: Server, coordinator: BrokerDescription, groups: Sequence[str], left_s: float
 ) -> list[tuple[str, errors.PylogError | None, Any]]:
-    """What a coordinator says of groups, as share groups."""
+    """A coordinator's answer about groups, as share groups."""
     request = share_pb2.ShareGroupDescribeRequest(group_ids=groups)
     response = await server.call(apis.SHARE_GROUP_DESCRIBE, request, left_s)
     answers: list[tuple[str, errors.PylogError | None, Any]] = []
@@ -121,7 +121,7 @@ def _offsets_of(told: Iterable[share_pb2.ShareGroupOffset]) -> tuple[ShareOffset
 async def alter_offsets(
     cluster: Cluster, group: str, wanted: Mapping[TopicPartition, int], timeout_ms: int
 ) -> dict[TopicPartition, errors.PylogError | None]:
-    """What became of each partition. Raises the fault of the group as such."""
+    """The outcome for each partition. Raises the fault of the group as such."""
     request = share_pb2.AlterShareGroupOffsetsRequest(group_id=group)
     for tp, offset in wanted.items():
         request.offsets.add(topic=tp.topic, partition=tp.partition, start_offset=offset)
@@ -146,7 +146,7 @@ async def alter_offsets(
 async def delete_offsets(
     cluster: Cluster, group: str, topics: Sequence[str], timeout_ms: int
 ) -> dict[str, errors.PylogError | None]:
-    """What became of each topic. Raises the fault of the group as such."""
+    """The outcome for each topic. Raises the fault of the group as such."""
     request = share_pb2.DeleteShareGroupOffsetsRequest(group_id=group, topics=topics)
 
     async def ask(
@@ -166,7 +166,7 @@ async def delete_offsets(
 async def remove_member(
     server: Server, group: str, member: GroupMember, left_s: float
 ) -> common_pb2.Error:
-    """What the coordinator says when a member goes."""
+    """The coordinator's answer when a member goes."""
     request = share_pb2.ShareGroupHeartbeatRequest(
         group_id=group, member_id=member.member_id, member_epoch=LEAVES
     )

@@ -1,4 +1,4 @@
-"""What transactions and their producers look like to administrators: plain values."""
+"""Transactions and their producers, as administrators see them: plain values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TransactionListing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """What its coordinator knows of a transactional id: one of TRANSACTION_STATES, and the
+    """A transactional id as its coordinator knows it: one of TRANSACTION_STATES, and the
     partitions of its open transaction. `start_time_ms` (since 1970) is None while none is open,
     `timeout_ms` where it has none, because somebody else decides about it.
     """
@@ -52,7 +52,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """What the leader of a partition knows of a producer. `start_offset`: the first record of its
+    """A producer as the leader of a partition knows it. `start_offset`: the first record of its
     open transaction; None while none is open. The rest is None where there is nothing to tell.
     """
 

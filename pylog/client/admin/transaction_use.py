@@ -76,7 +76,7 @@ class TransactionUse(ABC):
     def describe_transactions(
         self, transactional_ids: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, TransactionDescription]:
-        """What their coordinators know of transactional ids. Raises TransactionalIdNotFound."""
+        """Transactional ids as their coordinators know them. Raises TransactionalIdNotFound."""
         ids = transaction_wire.transactional_ids(transactional_ids)
         timeout_ms = self._milliseconds(timeout)
         asking = transaction_admin.describe_transactions(self._cluster, ids, timeout_ms)

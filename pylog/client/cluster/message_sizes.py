@@ -31,7 +31,7 @@ class TooLarge:
 
     @classmethod
     def told_in(cls, details: str) -> Self | None:
-        """What gRPC says of a call; None when its fault is another one."""
+        """The sizes that gRPC tells of a call; None when its fault is another one."""
         found = _IN_GRPC.search(details)
         if found is None:
             return None

@@ -105,7 +105,7 @@ async def ask_controller(
     timeout_ms: int,
     what: str,
 ) -> Outcomes[K, V]:
-    """What became of each wanted item; `ask(messages, seconds left)` gets those of what is left.
+    """The outcome for each wanted item; `ask(messages, seconds left)` gets those of what is left.
 
     RequestTimedOut when no server said anything in time.
     """

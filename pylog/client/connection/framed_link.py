@@ -1,4 +1,4 @@
-"""What joins a framed connection's core to its socket: connect, greet, receive.
+"""The link between a framed connection's core and its socket: connect, greet, receive.
 
 Its owner says which thread reads, and tells of what came. What carries calls has one, and so has
 what carries a stream.

@@ -222,11 +222,11 @@ class AsyncConsumer(AsyncClosing):
         self._inner.commit_async(offsets, callback)
 
     async def committed(self, *partitions: Partitions, timeout: float | None = None) -> Any:
-        """What the group has committed: of one partition, or a dict."""
+        """The group's committed offset: of one partition, or a dict."""
         return await self._elsewhere(lambda: self._inner.committed(*partitions, timeout=timeout))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """What this consumer is in its group."""
+        """This consumer's identity in its group."""
         return self._inner.group_metadata()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:

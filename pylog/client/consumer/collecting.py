@@ -166,11 +166,11 @@ class Collector:
         return self._pending[1]
 
     def pending(self) -> Iterator[Record]:
-        """What an iteration has not yielded yet; it may be taken up where it was left."""
+        """Records that an iteration has not yielded yet; it may be taken up where it was left."""
         return self._pending[1]
 
     def take_pending(self) -> ConsumerRecords:
-        """What an iteration left, now in the caller's hands."""
+        """The records that an iteration left, now in the caller's hands."""
         _, records = self._pending
         self._pending = ([], iter(()))
         return grouped([(home(record), [record]) for record in records], self._pending_next)

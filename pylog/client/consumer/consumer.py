@@ -271,7 +271,7 @@ class Consumer(Closing, Shown):
             yield from self._iteration(1.0)
 
     def _iteration(self, timeout: float) -> Iterator[Record]:
-        """What an iteration has not taken yet, or else what a poll gives."""
+        """Records that an iteration has not taken yet, or else those of a poll."""
         with self._use():
             records = self._collector.pending()
             if not length_hint(records):
@@ -295,7 +295,7 @@ class Consumer(Closing, Shown):
         return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
     def _wait(self, timeout: float, collect: Callable[[], list[Any]]) -> list[Any]:
-        """What `collect` finds until the time is up."""
+        """The find of `collect` until the time is up."""
         metrics = self._loop.metrics
         metrics.polled(self._clock.monotonic_ms())
         self._activate()
@@ -463,7 +463,7 @@ class Consumer(Closing, Shown):
             self._of_group("commit_async()").commit_async(offsets, callback)
 
     def committed(self, *partitions: Partitions, timeout: float | None = None) -> Any:
-        """What the group has committed: an OffsetAndMetadata, or None where nothing is, for one
+        """The group's committed offset: an OffsetAndMetadata, or None where there is none, for one
         partition; a dict for several or for none given (all assigned).
         """
         with self._use():
@@ -473,7 +473,7 @@ class Consumer(Closing, Shown):
             return found[chosen[0]] if is_single(partitions) else found
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """What this consumer is in its group, for `send_offsets_to_transaction`."""
+        """This consumer's identity in its group, for `send_offsets_to_transaction`."""
         with self._use():
             return self._of_group("group_metadata()").metadata()
 

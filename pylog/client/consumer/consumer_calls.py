@@ -15,7 +15,7 @@ from pylog.rpc.v1 import log_pb2
 async def list_offsets(
     cluster: Cluster, request: ListOffsets, *, read_committed: bool
 ) -> Sequence[Listed]:
-    """What the broker tells of each partition; raises why it does not."""
+    """The broker's answer for each partition; raises the reason why there is none."""
     isolation = "READ_COMMITTED" if read_committed else "READ_UNCOMMITTED"
     message = log_pb2.ListOffsetsRequest(isolation_level=isolation)
     generations = {}

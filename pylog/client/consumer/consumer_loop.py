@@ -53,7 +53,7 @@ _FETCH: Final = FETCH.read_by(read_answers)
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """What goes into every fetch request."""
+    """The part of every fetch request that is the same."""
 
     min_bytes: int
     max_bytes: int

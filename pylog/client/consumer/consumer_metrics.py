@@ -1,4 +1,4 @@
-"""What a consumer counts, under Apache Kafka's names: by the fetch and the poll, never by the
+"""A consumer's metrics, under Apache Kafka's names: by the fetch and the poll, never by the
 record. Pure. Written by the loop's thread and the user's, each its own numbers.
 """
 

@@ -69,7 +69,7 @@ def duration_ms(policy: str) -> int:
 
 
 def fetcher_settings(values: Mapping[str, Any]) -> FetcherSettings:
-    """What the fetcher needs of parsed settings."""
+    """The parsed settings that the fetcher needs."""
     policy: str = values["auto.offset.reset"]
     return FetcherSettings(
         read_committed=values["isolation.level"] == "read_committed",

@@ -31,7 +31,7 @@ class GroupCalls:
         self._rebalance_timeout_ms = rebalance_timeout_ms
 
     async def call(self, request: GroupRequest, topic_id: TopicId) -> GroupAnswer:
-        """What the broker says; raises why no broker has said anything."""
+        """The broker's answer; raises the reason why there is none."""
         server = await self._server(request)
         message = self._wire.message(request, topic_id)
         try:

@@ -150,7 +150,7 @@ class _UsersAssignor:
         self.cooperative: bool = bool(getattr(own, "cooperative", False))
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """What it has to say, if anything."""
+        """The warning that it has to give, if any."""
         method = getattr(self._own, "user_data", None)
         return method(owned, generation) if callable(method) else None
 

@@ -1,4 +1,4 @@
-"""What a consumer's user wants of its group: commits, what is committed, leaving. On the user's
+"""A consumer's calls about its group: commits, committed offsets, leaving. On the user's
 thread.
 """
 

@@ -65,7 +65,7 @@ class PollWaiting:
         self._loop.notify_soon()
 
     def wait(self, timeout_s: float, collect: Callable[[], T]) -> T | None:
-        """What `collect` finds, as soon as it finds something; None when the time is up."""
+        """The find of `collect`, as soon as there is one; None when the time is up."""
         self.refuse_in_callback("poll()")
         lent = self._loop.lent
         deadline = self._clock.monotonic_ms() + timeout_s * 1000
@@ -151,7 +151,7 @@ class PollWaiting:
             self._loop.poke()
 
     def answer(self, answer: Answer[V]) -> V:
-        """What the group answers; it answers in time, or that it could not. WokenUp after
+        """The group's answer; it comes in time, or says that it could not. WokenUp after
         `wakeup()`.
         """
         while True:

@@ -63,7 +63,7 @@ class ConsumerCore:
         self.managers: tuple[RequestManager, ...] = (self.look_ups, self.fetcher, self.leaders)
         """As they are polled: those that miss leaders before the one that finds them."""
         self.for_user: deque[Callback] = deque()
-        """What the next poll runs on the user's thread, in this order."""
+        """The code that the next poll runs on the user's thread, in this order."""
         self.group: GroupManagers | None = None
         if group is not None:
             self.group = GroupManagers(

@@ -1,4 +1,4 @@
-"""What the consumer's request managers are told, and what they want done: events and effects."""
+"""Events and effects of the consumer's request managers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer keeps of each partition that it reads, and of each fetch."""
+"""A consumer's state of each partition that it reads, and of each fetch."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class FetcherSettings:
-    """What the consumer's cores need of its settings."""
+    """The settings that the consumer's cores need."""
 
     auto_offset_reset: str = "latest"
     read_committed: bool = False

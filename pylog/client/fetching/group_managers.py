@@ -217,7 +217,7 @@ class GroupManagers:
         return self.commits.commit_consumed(now_ms, timeout_ms)
 
     def take_error(self) -> errors.PylogError | None:
-        """What keeps the consumer out of its group."""
+        """The error that keeps the consumer out of its group."""
         return self.finder.take_error() or self.membership.take_error()
 
     def _consumed(self) -> Offsets:
@@ -299,7 +299,7 @@ class GroupManagers:
                 effects.append(effect)
 
     def _release(self) -> None:
-        """What is new is read when the user has been told, and had the time to seek."""
+        """New partitions are read when the user has been told, and had the time to seek."""
         if not self._held or self.membership.awaits_user_code:
             return
         for tp in self._held:

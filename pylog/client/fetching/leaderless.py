@@ -16,7 +16,7 @@ TELL_EVERY_MS: Final = 60_000
 
 
 class Leaderless:
-    """What was met without a leader. Told after `patience_ms`, then once a minute."""
+    """Partitions that were met without a leader. Told after `patience_ms`, then once a minute."""
 
     def __init__(self, patience_ms: int) -> None:
         self._patience_ms = patience_ms
@@ -31,7 +31,7 @@ class Leaderless:
     def look(
         self, now_ms: int, without: Iterable[TopicPartition], metadata: ClusterMetadata
     ) -> list[str]:
-        """What to say now; `without` are those that had to be left out just now."""
+        """The lines to say now; `without` are those that had to be left out just now."""
         for tp in without:
             if tp not in self._since_ms:
                 self._since_ms[tp] = now_ms
@@ -57,7 +57,7 @@ class Leaderless:
 
 
 def why_leaderless(metadata: ClusterMetadata, tp: TopicPartition) -> str:
-    """What the metadata say about it."""
+    """The metadata's word about it."""
     topic = metadata.topics.get(tp.topic)
     if topic is None:
         return "the cluster has not told of its topic"

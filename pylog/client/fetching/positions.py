@@ -119,7 +119,7 @@ class Positions:
     # ---- where --------------------------------------------------------------------------------
 
     def reset_timestamp(self, policy: str) -> int | None:
-        """What to look up for a position; None: nothing, the user must seek."""
+        """The timestamp to look up for a position; None: nothing, the user must seek."""
         if policy == BY_DURATION:
             return max(self._wall_ms() - self.settings.reset_duration_ms, 0)
         return _RESETS.get(policy)
@@ -206,7 +206,7 @@ class Positions:
     # ---- faults -------------------------------------------------------------------------------
 
     def retry_later(self, now_ms: int, partition: Partition) -> None:
-        """What was asked about it failed: it is asked for again after a while."""
+        """A request about it failed: it is asked for again after a while."""
         partition.failures += 1
         partition.retry_at_ms = now_ms + self.settings.backoff_ms(
             partition.failures, self._jitter()

@@ -1,4 +1,4 @@
-"""What every request manager of a consumer offers to the loop that polls them. Pure.
+"""The contract between a consumer's request managers and the loop that polls them. Pure.
 
 The consumer's loop is Kafka's since KIP-848: it looks at one manager after the other, sends what
 each wants to be sent, and sleeps until the earliest of their deadlines. A manager keeps one concern
@@ -14,7 +14,7 @@ from pylog.client.fetching.fetch_events import Effect
 
 
 class Polled(NamedTuple):
-    """What a poll gives: requests, in their order, and when to poll again without another event
+    """The result of a poll: requests, in their order, and when to poll again without another event
     (None: never).
     """
 

@@ -15,7 +15,7 @@ from pylog.topic_patterns import TopicPattern, topic_pattern
 INTERNAL: Final = "__"
 """Names of internal topics begin with it."""
 REGEX_CHARS_MAX: Final = 8_000
-"""What a coordinator takes."""
+"""The subscription in the form that a coordinator takes."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What the user's thread wants of a consumer: events for its core, and some back. Pure.
+"""The wishes of a consumer's user: events for its core, and some back. Pure.
 
 An event has an answer, which is there at once where the core can decide by itself, and comes later
 where a broker is to be asked. The consumer's lock is held around all of it, also where an answer is

@@ -1,4 +1,4 @@
-"""Who reads what in a classic group: the assignors that run at the group's leader. Pure.
+"""The assignment in a classic group: the assignors that run at the group's leader. Pure.
 
 Each has Kafka's name and gives what Kafka's says it gives: `range` deals out each topic by itself,
 `roundrobin` all partitions in turn, `sticky` and `cooperative-sticky` keep what members have as far
@@ -48,7 +48,7 @@ class Assignor(Protocol):
         """
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """What a member tells the leader beside its topics; `owned` is what it got last."""
+        """User data of a member for the leader, beside its topics; `owned`: its last partitions."""
 
     def assign(self, partition_counts: Mapping[str, int], members: Sequence[Member]) -> Plan:
         """Share out the topics' partitions, each to a member that is subscribed to its topic."""
@@ -207,7 +207,7 @@ class _Sharing:
         return {member_id: sorted(share) for member_id, share in self._shares.items()}
 
     def _fill_up(self) -> None:
-        """What nobody has goes to those with least, first where the fewest could take it."""
+        """Free partitions go to those with least, first where the fewest could take them."""
         heaps: dict[tuple[str, ...], list[tuple[int, int, str]]] = {}
         topics = sorted(self._wanted_by, key=lambda topic: (len(self._wanted_by[topic]), topic))
         for topic in topics:
@@ -257,7 +257,7 @@ class _Sharing:
 
 
 def _last_owners(members: Sequence[Member]) -> dict[TopicPartition, str]:
-    """Who has each partition: the member that got it in the newest generation. Two of the same
+    """The owner of each partition: the member that got it in the newest generation. Two of the same
     generation cannot both be right, and it is neither's.
     """
     owners: dict[TopicPartition, tuple[int, str | None]] = {}
@@ -273,7 +273,7 @@ def _last_owners(members: Sequence[Member]) -> dict[TopicPartition, str]:
 
 
 def _owned(subscription: Subscription) -> tuple[tuple[TopicPartition, ...], int]:
-    """What a member had, and since when: from its subscription, or from its user data."""
+    """A member's partitions, and since when: from its subscription, or from its user data."""
     data, generation = subscription.user_data, subscription.generation
     if subscription.owned:
         if generation == NO_GENERATION and data is not None and len(data) == _INT32.size:

@@ -1,4 +1,4 @@
-"""What a member and its coordinator say to each other, and what a member wants done: plain values.
+"""Messages between a member and its coordinator, and a member's effects: plain values.
 
 A request that is answered comes back with its answer, as the very object that was sent: what is not
 in flight any more is passed over.
@@ -126,7 +126,7 @@ GroupRequest = (
 
 
 class CoordinatorFound(NamedTuple):
-    """Who coordinates the group; a code says why nobody is told."""
+    """The group's coordinator; a code says why nobody is told."""
 
     broker: int = -1
     code: int = 0
@@ -195,7 +195,7 @@ class OffsetsCommitted(NamedTuple):
 
 
 class PartitionOffset(NamedTuple):
-    """What is committed of one partition; None is nothing."""
+    """The committed offset of one partition; None where there is none."""
 
     topic_partition: TopicPartition
     committed: OffsetAndMetadata | None = None
@@ -204,7 +204,7 @@ class PartitionOffset(NamedTuple):
 
 
 class OffsetsFetched(NamedTuple):
-    """What is committed; a code is about the whole request."""
+    """The committed offsets; a code is about the whole request."""
 
     partitions: tuple[PartitionOffset, ...] = ()
     code: int = 0
@@ -246,7 +246,7 @@ Effect = GroupRequest | StopReading | ReadExactly | WatchGroupTopics
 
 
 class Polled(NamedTuple):
-    """What a poll gives: effects, in their order, and when to poll again without another event
+    """The result of a poll: effects, in their order, and when to poll again without another event
     (None: never).
     """
 

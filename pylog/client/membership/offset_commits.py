@@ -42,7 +42,7 @@ _OF_ANOTHER_GENERATION: Final = (
 
 @dataclass(slots=True, eq=False)
 class _Commit:
-    """What one call wants to be committed.
+    """The offsets that one call wants to be committed.
 
     `left` is what is still to be sent of it: after a fault as it was sent, so that the offset of a
     later commit is not undone.

@@ -1,4 +1,4 @@
-"""What a consumer asks of its group's coordinator, as messages of `group.proto`, and the answers.
+"""A consumer's requests to its group's coordinator, as messages of `group.proto`, and the answers.
 
 Pure. `broken` makes the answer that stands for a broker's refusal of the whole call.
 """

@@ -1,4 +1,4 @@
-"""What `send()` returns: a handle on one record, whose lock and result belong to its batch.
+"""The result of `send()`: a handle on one record, whose lock and result belong to its batch.
 
 A `concurrent.futures.Future` per record costs microseconds and a condition each; a batch has one
 lock, taken only by those who wait or register callbacks.

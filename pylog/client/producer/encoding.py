@@ -100,7 +100,7 @@ def record_size(headers: HeaderList) -> int:
 
 
 def compression_of(values: Mapping[str, Any]) -> Compression:
-    """What `compression.type` and the level settings ask for, as parsed settings hold them.
+    """The compression of `compression.type` and the level settings, as parsed settings hold them.
 
     InvalidConfig for gzip's level 0, which is neither a level nor the default; the table's range
     cannot say that.

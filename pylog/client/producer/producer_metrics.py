@@ -1,4 +1,4 @@
-"""What a producer counts, under Apache Kafka's names; by the batch and the request, never by the
+"""A producer's metrics, under Apache Kafka's names; by the batch and the request, never by the
 record. Pure: owned by the loop's thread but for what is said to be counted by others; read by
 others, who may see a count that is one batch old.
 """

@@ -1,4 +1,4 @@
-"""What a producer's user does with transactions: calls that wait for a coordinator. On the user's
+"""A producer's calls about transactions: calls that wait for a coordinator. On the user's
 thread.
 """
 

@@ -136,7 +136,7 @@ class RangeFetcher:
     async def _fetch(
         self, position: int, left_s: float
     ) -> tuple[Batches | Skipped | Damaged | None, int]:
-        """What the leader has at `position`, and the next position; nothing: the range is done.
+        """The leader's batches at `position`, and the next position; none: the range is done.
 
         Waits, by raising a retriable error, while the leader has less than the range's end.
         """

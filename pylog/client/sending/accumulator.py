@@ -83,7 +83,7 @@ class TopicBuffer:
 
 @dataclass(frozen=True, slots=True)
 class AccumulatorSettings:
-    """What the accumulator needs of the producer's settings."""
+    """The producer's settings that the accumulator needs."""
 
     batch_size: int = 16_384
     batch_max_size: int = 16_384

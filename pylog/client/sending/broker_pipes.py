@@ -1,4 +1,4 @@
-"""What the producer's sender has on its way to each broker, and which brokers it lets be. Pure."""
+"""The sender's requests on their way to each broker, and the brokers that it lets be. Pure."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions:
-    """What a partitioner is told about the topic."""
+    """The topic, as a partitioner is told of it."""
 
     count: int
     available: Sequence[int]

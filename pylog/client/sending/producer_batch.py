@@ -16,7 +16,7 @@ from pylog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPar
 HeaderList = Sequence[tuple[str, bytes | None]]
 
 RECORD_OVERHEAD: Final = 21
-"""What a record takes besides key, value and headers, at most: length, attributes, timestamp
+"""The size of a record besides key, value and headers, at most: length, attributes, timestamp
 delta, offset delta, two lengths and the number of headers, all but one as varints (Kafka's
 MAX_RECORD_OVERHEAD).
 """

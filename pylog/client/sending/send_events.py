@@ -1,4 +1,4 @@
-"""What the sender is told, and what it has done: its events and effects."""
+"""The sender's events and effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong with a batch, in codes and in words. Pure."""
+"""Faults of batches, in codes and in words. Pure."""
 
 from __future__ import annotations
 

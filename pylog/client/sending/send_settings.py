@@ -1,4 +1,4 @@
-"""What the producer's sender needs to know of its settings. Pure."""
+"""The settings that the producer's sender needs. Pure."""
 
 from __future__ import annotations
 

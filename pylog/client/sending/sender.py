@@ -80,7 +80,7 @@ class Sender:
         self.transactions = transactions
         producer_id = ProducerId() if transactions is None else transactions.id
         self.dispatcher = Dispatcher(settings, accumulator, metadata, producer_id)
-        """What goes next."""
+        """The batches that go next."""
         self.pipes = self.dispatcher.pipes
         self._id = self.dispatcher.id
         self._lanes = self.dispatcher.lanes

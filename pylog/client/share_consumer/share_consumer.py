@@ -210,7 +210,7 @@ class ShareConsumer(Closing, Shown):
                 self._accept_in_time()
 
     def _iteration(self, timeout: float) -> Iterator[Record]:
-        """What an iteration has not taken yet, or else what a poll gives."""
+        """Records that an iteration has not taken yet, or else those of a poll."""
         with self._use():
             if not self._has_pending:
                 self._iterate(self._poll(timeout))
@@ -385,7 +385,7 @@ class ShareConsumer(Closing, Shown):
     def _done_with(
         self, not_taken: int | None = None, *, but_last: bool = False
     ) -> list[AckParcel]:
-        """What the user has decided, or, in the implicit mode, all it has taken."""
+        """The user's decisions or, in the implicit mode, all that it has taken."""
         with self._loop.lock:
             hand = self._core.hand
             if self._explicit:

@@ -1,4 +1,4 @@
-"""What a share consumer counts, under Apache Kafka's names where it has them: by the request and
+"""A share consumer's metrics, under Apache Kafka's names where it has them: by the request and
 the poll, never by the record. Pure.
 """
 

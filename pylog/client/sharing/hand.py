@@ -134,7 +134,7 @@ class Hand:
         return any(len(d.renewed) < len(d.renewing) for d in self._deliveries)
 
     def on_renewal(self, parcel: AckParcel, *, is_granted: bool) -> None:
-        """What became of the renewals in a parcel. A record whose renewal is refused is lost: it is
+        """The outcome of the renewals in a parcel. A record whose renewal is refused is lost: it is
         delivered again to somebody.
         """
         for delivery in self._deliveries:

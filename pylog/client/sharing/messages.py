@@ -1,4 +1,4 @@
-"""What a member of a share group asks of brokers, and what they answer: plain values.
+"""Requests of a share group's member to brokers, and the answers: plain values.
 
 A request that is answered comes back with its answer, as the very object that was sent: what is not
 in flight any more is passed over.
@@ -31,7 +31,7 @@ class SharedPartition(NamedTuple):
 
 
 class AckRange(NamedTuple):
-    """What becomes of the records from `first_offset` to `last_offset`: one byte for all of them,
+    """The fate of the records from `first_offset` to `last_offset`: one byte for all of them,
     or one for each.
     """
 

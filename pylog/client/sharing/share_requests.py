@@ -102,7 +102,7 @@ class ShareSession:
     sent: list[AckParcel] = field(default_factory=list)
     """The parcels of the request in flight."""
     wanted: dict[SharedPartition, int] = field(default_factory=dict)
-    """What the session has when the fetch in flight is answered, with the leader epochs."""
+    """The session's partitions when the fetch in flight is answered, with the leader epochs."""
     failures: int = 0
     retry_at_ms: int = 0
     ended: bool = False
@@ -174,11 +174,11 @@ class ShareRequests:
 
     @property
     def assigned(self) -> list[SharedPartition]:
-        """What is read."""
+        """The partitions that are read."""
         return list(self._assigned)
 
     def take(self, now_ms: int) -> Acquired | None:
-        """What was acquired first, unless its lock has run out meanwhile."""
+        """The records that were acquired first, unless their lock has run out meanwhile."""
         while self.buffer:
             acquired = self.buffer.popleft()
             if self.holds(now_ms, acquired):
@@ -218,7 +218,7 @@ class ShareRequests:
         return self._closed
 
     def take_error(self) -> errors.PylogError | None:
-        """What a broker refuses for good, once."""
+        """The error of a broker that refuses for good, once."""
         error, self._error = self._error, None
         return error
 

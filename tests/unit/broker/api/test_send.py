@@ -224,11 +224,22 @@ def test_requests_are_bounded() -> None:
         send(leaders, metadata, *[RecordToSend(b"")] * (ITEMS_PER_REQUEST_MAX + 1))
     handler = SendHandler(lambda: metadata, leaders, FakeClock())
     handler.in_work_bytes = IN_WORK_BYTES_MAX
-    with pytest.raises(errors.ThrottlingQuotaExceeded, match="retry"):
-        asyncio.run(handler.handle(CONTEXT, Send("t", [RecordToSend(b"1")])))
-    for topic, error in (("no", errors.UnknownTopicOrPartition), ("__x", errors.InvalidTopic)):
-        handler = SendHandler(lambda: metadata, leaders, FakeClock())
-        with pytest.raises(error):
-            asyncio.run(handler.handle(CONTEXT, Send(topic, [RecordToSend(b"1")])))
+    (answer,) = asyncio.run(handler.handle(CONTEXT, Send("t", [RecordToSend(b"1")])))
+    assert answer.failure is not None
+    assert answer.failure.code == errors.ThrottlingQuotaExceeded.code
+    assert handler.in_work_bytes == IN_WORK_BYTES_MAX
     assert send(leaders, metadata) == []
+    assert leaders.sent == []
+
+
+def test_a_topic_that_takes_no_records_fails_each_of_them() -> None:
+    leaders, metadata = Leaders(), image(ONE)
+    for topic, error, words in (
+        ("no", errors.UnknownTopicOrPartition, "topic no does not exist"),
+        ("", errors.UnknownTopicOrPartition, "topic  does not exist"),
+        ("__x", errors.InvalidTopic, "topic __x is the cluster's own"),
+    ):
+        handler = SendHandler(lambda: metadata, leaders, FakeClock())
+        answers = asyncio.run(handler.handle(CONTEXT, Send(topic, [RecordToSend(b"1")] * 2)))
+        assert answers == [SentRecord(Failure(error.code, words))] * 2
     assert leaders.sent == []

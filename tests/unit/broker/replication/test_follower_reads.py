@@ -105,6 +105,13 @@ def test_a_follower_gives_what_is_committed_and_no_more(group: BrokerGroup) -> N
     assert (bases_of(data.records), data.high_watermark) == ([3], 4)
 
 
+def test_a_follower_that_is_not_in_sync_sends_its_readers_back(group: BrokerGroup) -> None:
+    group.set_isr(1, 3)
+    group.tell()
+    assert code_of(data_of(group, fetch(group, 2))) == errors.NotLeaderOrFollower.code
+    assert bases_of(data_of(group, fetch(group, 3, rack="c")).records) == [0, 2]
+
+
 def test_a_fetch_may_stand_at_a_follower(group: BrokerGroup) -> None:
     token = fetch(group, 2, max_wait_ms=60_000, standing=Standing(5, 1 << 20))
     group.run()
