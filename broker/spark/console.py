@@ -75,7 +75,8 @@ class ConsoleProcess:
             os.close(ready)
         answer: dict[str, Any] = json.loads(said or b"{}")
         if "console" not in answer:
-            self.stop()
+            self._process.kill()
+            await asyncio.to_thread(self._process.wait)
             raise errors.from_code(
                 int(answer.get("error", errors.BrokerNotAvailable.code)),
                 str(answer.get("message", f"{SETTING}: the console did not start; its lines above "

@@ -119,7 +119,8 @@ def main() -> int:
     )
     return run(
         options, arguments.listen, arguments.name, allow_plaintext=arguments.allow_plaintext,
-        remedy="allow plaintext", ready=arguments.ready_fd, parent=arguments.parent_pid, say=False,
+        remedy="set spark.pylog.allow.plaintext=true", ready=arguments.ready_fd,
+        parent=arguments.parent_pid, say=False,
     )  # fmt: skip
 
 
