@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pylog import errors
 from pylog.client.arguments import whole
 from pylog.client.consumer.decoding import Deserialize
 from pylog.client.timeouts import seconds
+from pylog.client.topics_and_partitions import Partitions
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import TopicPartition
 
@@ -22,17 +23,26 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from pylog.client.consumer.consumer import Consumer
-
 READ_S: Final = 60.0
 _POLL_S: Final = 0.5
 _RECORDS_MAX: Final = 2**63 - 1
 
 
+class Readable(Protocol):
+    """A consumer, which stands above this module: what a whole read asks of it."""
+
+    def assignment(self) -> set[TopicPartition]: ...
+    def end_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]: ...
+    def seek(self, partition: TopicPartition, offset: int) -> None: ...
+    def _is_reading(self) -> bool: ...
+    def _poll_columns(self, timeout: float, include_headers: bool) -> list[pa.RecordBatch]: ...
+    def _reached(self) -> dict[TopicPartition, int | None]: ...
+
+
 class WholeRead:
     """One read of a consumer, to the ends that its partitions have when it meets them."""
 
-    def __init__(self, consumer: Consumer, max_records: int | None, timeout: float) -> None:
+    def __init__(self, consumer: Readable, max_records: int | None, timeout: float) -> None:
         self._consumer = consumer
         self._left = _RECORDS_MAX
         if max_records is not None:
