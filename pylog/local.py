@@ -383,6 +383,20 @@ class LocalCluster:
         state = "closed" if self._closed else self.bootstrap_servers
         return f"<LocalCluster {self.data_dir} {state}>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from pylog.html_tables import html_table
+
+        title = f"LocalCluster in {self.data_dir}" + (", closed" if self._closed else "")
+        head = [] if self._head is None else [("controller", self._gateway, self._head.running)]
+        nodes = [
+            (f"broker {id}", f"127.0.0.1:{self._ports[id][0]}", node.running)
+            for id, node in sorted(self._nodes.items())
+        ]
+        every = head + nodes
+        rows = ((name, at, "runs" if running else "does not run") for name, at, running in every)
+        return html_table(title, ("process", "address", "state"), rows, len(every))
+
     def _make_folder(self) -> None:
         try:
             make_private(self.data_dir / "logs")

@@ -184,6 +184,20 @@ class TopicDescription:
     internal: bool
     partitions: tuple[PartitionDescription, ...]
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from pylog.html_tables import html_table, ids
+
+        columns = ("partition", "leader", "epoch", "replicas", "in sync", "offline")
+        rows = (
+            (
+                p.partition, "none" if p.leader is None else p.leader, p.leader_epoch,
+                ids(p.replicas), ids(p.isr), ids(p.offline_replicas),
+            )
+            for p in self.partitions
+        )  # fmt: skip
+        return html_table(f"topic {self.name}", columns, rows, len(self.partitions))
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
@@ -212,6 +226,19 @@ class ClusterDescription:
     brokers: tuple[BrokerDescription, ...]
     controller: str | None = None
     controller_since_ms: int | None = None
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from pylog.html_tables import html_table
+
+        live = sum(not broker.fenced for broker in self.brokers)
+        rows = (
+            (b.id, f"{b.host}:{b.port}", b.rack, b.epoch, "fenced" if b.fenced else "live")
+            for b in self.brokers
+        )
+        title = f"cluster {self.cluster_id}: {live} of {len(self.brokers)} brokers are live"
+        columns = ("broker", "address", "rack", "epoch", "state")
+        return html_table(title, columns, rows, len(self.brokers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,6 +138,18 @@ class LogDirDescription:
     error: errors.PylogError | None = None
     directory_id: str = ""
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from pylog.html_tables import html_table
+
+        columns = ("replica", "bytes", "first", "end", "behind")
+        rows = (
+            (tp, r.size, r.log_start_offset, r.log_end_offset, r.offset_lag)
+            for tp, r in sorted(self.replicas.items())
+        )
+        title = f"{self.path}: {self.usable_bytes} of {self.total_bytes} bytes are free"
+        return html_table(title, columns, rows, len(self.replicas))
+
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
@@ -222,6 +234,24 @@ class GroupDescription:
     members: tuple[GroupMember, ...] = ()
     group_epoch: int | None = None
     assignment_epoch: int | None = None
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from pylog.html_tables import html_table
+
+        rows = (
+            (
+                m.member_id,
+                m.client_id,
+                m.client_host,
+                m.epoch,
+                ", ".join(map(str, m.assignment or ())),
+            )
+            for m in self.members
+        )
+        title = f"{self.type} group {self.group_id}: {self.state}"
+        columns = ("member", "client", "host", "epoch", "partitions")
+        return html_table(title, columns, rows, len(self.members))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from pylog import errors
 from pylog.client.closing import AsyncClosing
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
+from pylog.client.consumer.whole_reads import READ_S
 from pylog.client.membership.offset_commits import OnCommitted
 from pylog.client.timeouts import seconds
 from pylog.client.topics_and_partitions import Partitions
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import re
     from types import TracebackType
 
+    import pandas as pd
     import pyarrow as pa
 
 LOOK_AGAIN_S: Final = 0.5
@@ -118,6 +120,39 @@ class AsyncConsumer(AsyncClosing):
         return await self._poll(
             timeout, lambda: self._inner.poll_arrow(0, include_headers=include_headers)
         )
+
+    async def to_arrow(
+        self,
+        max_records: int | None = None,
+        timeout: float = READ_S,
+        *,
+        include_headers: bool = False,
+    ) -> pa.Table:
+        """Everything from here to the present ends, as one table; on another thread."""
+        how = {"include_headers": include_headers}
+        return await self._elsewhere(lambda: self._inner.to_arrow(max_records, timeout, **how))
+
+    async def to_pandas(
+        self,
+        max_records: int | None = None,
+        timeout: float = READ_S,
+        *,
+        include_headers: bool = False,
+    ) -> pd.DataFrame:
+        """As `to_arrow`, as a DataFrame; deserializers run on that thread."""
+        how = {"include_headers": include_headers}
+        return await self._elsewhere(lambda: self._inner.to_pandas(max_records, timeout, **how))
+
+    async def to_polars(
+        self,
+        max_records: int | None = None,
+        timeout: float = READ_S,
+        *,
+        include_headers: bool = False,
+    ) -> Any:
+        """As `to_arrow`, as a DataFrame of Polars."""
+        how = {"include_headers": include_headers}
+        return await self._elsewhere(lambda: self._inner.to_polars(max_records, timeout, **how))
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Records without end. Leaving the loop loses none: the next poll or loop goes on."""

@@ -36,6 +36,7 @@ from pylog.client.consumer.group_settings import group_settings
 from pylog.client.consumer.group_use import CLOSE_S, GroupUse
 from pylog.client.consumer.one_thread import OneThread
 from pylog.client.consumer.poll_waiting import PollWaiting
+from pylog.client.consumer.whole_reads import READ_S, WholeRead, deserialized, needed
 from pylog.client.fetching.consumer_core import ConsumerCore
 from pylog.client.fetching.subscription import Subscription
 from pylog.client.fetching.user_events import (
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     import re
     from types import TracebackType
 
+    import pandas as pd
     import pyarrow as pa
 
 AT_EXIT_S: Final = 1.0
@@ -114,6 +116,7 @@ class Consumer(Closing, Shown):
         group = group_settings(values, given_names(given))
         self._clock: Clock = SYSTEM_CLOCK
         self._rng = random.Random()
+        self._code = code
         self._interceptors = code.interceptors
         self._read_committed = values["isolation.level"] == "read_committed"
         self._timeout_ms: int = values["default.api.timeout.ms"]
@@ -287,12 +290,89 @@ class Consumer(Closing, Shown):
 
         from pylog.records.columnar import record_schema
 
-        with self._use():
-            self._collector.rewind_pending()
-            batches = self._wait(timeout, lambda: self._collector.columns(include_headers))
+        batches = self._poll_columns(timeout, include_headers)
         if not batches:
             return pa.RecordBatch.from_pylist([], schema=record_schema(include_headers))
         return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+    def _poll_columns(self, timeout: float, include_headers: bool) -> list[pa.RecordBatch]:
+        """The same, in batches of one partition each."""
+        with self._use():
+            self._collector.rewind_pending()
+            return self._wait(timeout, lambda: self._collector.columns(include_headers))
+
+    def to_arrow(
+        self,
+        max_records: int | None = None,
+        timeout: float = READ_S,
+        *,
+        include_headers: bool = False,
+    ) -> pa.Table:
+        """Everything from here to the present ends of the assigned partitions, as one table with
+        the connector's schema; at most `max_records` where that is given. Records that come later,
+        and partitions that are paused, are left for other calls; deserializers do not apply.
+
+        RequestTimedOut when the ends are not reached within `timeout` seconds. After any error
+        positions are where they were before.
+        """
+        return self._read_whole(max_records, timeout, include_headers)
+
+    def to_pandas(
+        self,
+        max_records: int | None = None,
+        timeout: float = READ_S,
+        *,
+        include_headers: bool = False,
+    ) -> pd.DataFrame:
+        """As `to_arrow`, as a DataFrame. The consumer's deserializers make the keys and values."""
+        needed("pandas", "to_pandas()")
+        code = self._code
+        functions = {"key": code.deserialize_key, "value": code.deserialize_value}
+        frame: pd.DataFrame = self._read_whole(
+            max_records,
+            timeout,
+            include_headers,
+            lambda table: deserialized(table.to_pandas(), functions),
+        )
+        return frame
+
+    def to_polars(
+        self,
+        max_records: int | None = None,
+        timeout: float = READ_S,
+        *,
+        include_headers: bool = False,
+    ) -> Any:
+        """As `to_arrow`, as a DataFrame of Polars, which is optional."""
+        polars = needed("polars", "to_polars()")
+        return self._read_whole(max_records, timeout, include_headers, polars.from_arrow)
+
+    def _read_whole(
+        self,
+        max_records: int | None,
+        timeout: float,
+        include_headers: bool,
+        make: Callable[[Any], Any] = lambda table: table,
+    ) -> Any:
+        read = WholeRead(self, max_records, timeout)
+        try:
+            return make(read.table(include_headers))
+        except BaseException:
+            if not self._closed:
+                read.go_back()
+            raise
+
+    def _is_reading(self) -> bool:
+        with self._use():
+            return bool(self._positions.partitions or self._core.subscription)
+
+    def _reached(self) -> dict[TopicPartition, int | None]:
+        """How far each partition is that is assigned and not paused; None: not known yet."""
+        with self._use():
+            self._chosen(())
+            with self._lock:
+                found = self._positions.partitions.items()
+                return {tp: p.position for tp, p in found if not p.paused_by_user}
 
     def _wait(self, timeout: float, collect: Callable[[], list[Any]]) -> list[Any]:
         """The find of `collect` until the time is up."""

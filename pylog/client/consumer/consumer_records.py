@@ -83,6 +83,14 @@ class ConsumerRecords:
             arrays.append(pa.array(headers, schema.field("headers").type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from pylog.html_tables import html_table
+
+        columns = ("topic", "partition", "offset", "time in ms", "key", "value")
+        rows = ((r.topic, r.partition, r.offset, r.timestamp_ms, r.key, r.value) for r in self)
+        return html_table(f"{len(self)} records", columns, rows, len(self))
+
     def __repr__(self) -> str:
         counts = ", ".join(f"{tp}: {len(rs)}" for tp, rs in self._by_partition.items())
         return f"<ConsumerRecords {counts or 'none'}>"

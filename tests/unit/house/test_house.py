@@ -83,7 +83,7 @@ def test_commands_and_options_that_documents_name_are_taken(document: str) -> No
     lines = re.findall(r"`pylog ([^`]+)`", text) + re.findall(r"^pylog ([^#\n]+)", text, re.M)
     for line in lines:
         command, options = CLI, {"--help"}
-        for word in line.split():
+        for word in line.partition(" | ")[0].split():
             found = command.get_command(CONTEXT, word) if isinstance(command, Group) else None
             if found is not None:
                 command = found
