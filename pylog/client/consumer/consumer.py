@@ -150,12 +150,9 @@ class Consumer(Closing, Shown):
             None if group is None else self._group_calls(values),
         )
         self._lock = self._loop.lock
+        most, checks = values["max.poll.records"], values["check.crcs"]
         self._collector = Collector(
-            self._loop,
-            self._positions,
-            code,
-            max_poll_records=values["max.poll.records"],
-            check_crcs=values["check.crcs"],
+            self._loop, self._positions, code, max_poll_records=most, check_crcs=checks
         )
         self._waiting = PollWaiting(
             self._loop, self._cluster, self._collector, self._clock, self._timeout_ms

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 class LogStub:
     """What producers and consumers speak, with brokers and (metadata only) with the gateway.
-    Record batches are Kafka's v2 format and travel as opaque bytes.
+    Record batches are Kafka's v2 format and travel as opaque bytes; docs/other-languages.md describes them.
     """
 
     def __init__(self, channel):
@@ -85,7 +85,7 @@ class LogStub:
 
 class LogServicer:
     """What producers and consumers speak, with brokers and (metadata only) with the gateway.
-    Record batches are Kafka's v2 format and travel as opaque bytes.
+    Record batches are Kafka's v2 format and travel as opaque bytes; docs/other-languages.md describes them.
     """
 
     def Metadata(self, request, context):
@@ -211,7 +211,7 @@ def add_LogServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class Log:
     """What producers and consumers speak, with brokers and (metadata only) with the gateway.
-    Record batches are Kafka's v2 format and travel as opaque bytes.
+    Record batches are Kafka's v2 format and travel as opaque bytes; docs/other-languages.md describes them.
     """
 
     @staticmethod
