@@ -98,14 +98,16 @@ lint: setup ## style, types, import contracts, generated files
 	$(PY) tools/protoc.py --check
 	$(PY) tools/kafka_codecs.py --check
 	$(PY) tools/configuration.py --check
+	$(PY) tools/typed_settings.py --check
 	$(PY) tools/monitoring.py --check
 
 proto: setup ## regenerate the checked-in code from proto/ and the Kafka schemas
 	$(PY) tools/protoc.py
 	$(PY) tools/kafka_codecs.py
 
-docs: setup ## regenerate docs/ and the dashboard from the code's tables
+docs: setup ## regenerate docs/, the dashboard and the types of settings from the code's tables
 	$(PY) tools/configuration.py
+	$(PY) tools/typed_settings.py
 	$(PY) tools/monitoring.py
 
 bench: setup ## figures beside bare limits of the same run

@@ -23,7 +23,7 @@ from typing import Any
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from pylog import AdminClient, Consumer, NewTopic, TopicPartition
 
@@ -212,7 +212,7 @@ def compare(table: pd.DataFrame, expected: pd.DataFrame) -> str:
     for column in expected.columns:
         wrong = table[column] != expected[column]
         if wrong.any():
-            row = int(wrong.idxmax())
+            row: Any = wrong.idxmax()
             return f"row {row}: {dict(table.loc[row])} instead of {dict(expected.loc[row])}"
     return ""
 

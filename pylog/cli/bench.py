@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from time import perf_counter, perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -100,8 +100,8 @@ def produce(
     size: int,
     rate: float | None,
     arrow: bool,
-    acks: str,
-    compression: str,
+    acks: Literal["all", "1", "0"],
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"],
     partitions: int,
     factor: int,
     configs: tuple[str, ...],
@@ -328,7 +328,7 @@ def end_to_end(
     seconds: float,
     size: int,
     rate: float,
-    acks: str,
+    acks: Literal["all", "1", "0"],
     partitions: int,
     factor: int,
 ) -> None:

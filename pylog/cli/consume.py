@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -92,7 +92,7 @@ def consume(
     timeout: float | None,
     layout: str,
     null_text: str,
-    isolation_level: str,
+    isolation_level: Literal["read_uncommitted", "read_committed"],
     configs: tuple[str, ...],
 ) -> int:
     """Print the records of TOPIC as they come. Bytes come out as they are.

@@ -153,7 +153,7 @@ def key_values(items: Iterable[str], option: str) -> dict[str, str]:
     return values
 
 
-def client_settings(items: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
+def client_settings(items: Iterable[str], taken: Iterable[str]) -> dict[str, Any]:
     """`--config` of produce and consume as keyword arguments; not what has an option of its own."""
     values = key_values(items, "--config")
     for key in values:

@@ -302,7 +302,9 @@ PRODUCER_SETTINGS: Final = ConfigTable(
             "Objects, classes or import paths with on_send(record) -> record and "
             "on_acknowledgement(metadata, error), in their order.",
         ),
-        ConfigKey("serializer", object, None, "(topic, data) -> bytes or None, for key and value."),
+        ConfigKey(
+            "serializer", object, None, "(topic, data) or (data) -> bytes or None, for both."
+        ),
         ConfigKey("key.serializer", object, None, "The same, for keys only."),
         ConfigKey("value.serializer", object, None, "The same, for values only."),
     ),
@@ -469,7 +471,7 @@ CONSUMER_SETTINGS: Final = ConfigTable(
             None,
             "Objects, classes or import paths with on_consume(records) -> records, in their order.",
         ),
-        ConfigKey("deserializer", object, None, "(topic, data) -> object, for key and value."),
+        ConfigKey("deserializer", object, None, "(topic, data) or (data) -> object, for both."),
         ConfigKey("key.deserializer", object, None, "The same, for keys only."),
         ConfigKey("value.deserializer", object, None, "The same, for values only."),
     ),
@@ -539,7 +541,7 @@ SHARE_CONSUMER_SETTINGS: Final = ConfigTable(
         ),
         ConfigKey("check.crcs", bool, True, "Verify the CRC of each fetched batch."),
         ConfigKey("client.rack", str, "", "Where this client runs; brokers are told."),
-        ConfigKey("deserializer", object, None, "(topic, data) -> object, for key and value."),
+        ConfigKey("deserializer", object, None, "(topic, data) or (data) -> object, for both."),
         ConfigKey("key.deserializer", object, None, "The same, for keys only."),
         ConfigKey("value.deserializer", object, None, "The same, for values only."),
     ),

@@ -17,8 +17,10 @@ logger = logging.getLogger(__name__)
 class NewTopics:
     """Makes topics that do not exist, once for each name."""
 
-    def __init__(self, admin: AdminClient) -> None:
+    def __init__(self, admin: AdminClient, timeout_s: float | None = None) -> None:
+        """`timeout_s`: how long a call may last; None: `default_api_timeout_ms`."""
         self._admin = admin
+        self._timeout_s = timeout_s
         self._known: set[str] = set()
 
     def ensure(self, topics: Iterable[str]) -> None:
@@ -32,12 +34,12 @@ class NewTopics:
 
     def _make(self, topic: str) -> None:
         try:
-            self._admin.describe_topics([topic])
+            self._admin.describe_topics([topic], timeout=self._timeout_s)
             return
         except errors.UnknownTopicOrPartition:
             pass
         try:
-            self._admin.create_topics([NewTopic(topic, -1)])
+            self._admin.create_topics([NewTopic(topic, -1)], timeout=self._timeout_s)
         except errors.TopicAlreadyExists:  # another client's, a moment ago
             return
         logger.info("topic %s did not exist, and was made with the cluster's defaults", topic)

@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from pylog.model import TimestampType
 from pylog.records.headers import Header
 from pylog.records.record_columns import RecordColumns
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
 
-class Record:
-    """One record of a log.
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
+else:  # defaults are of Python 3.13
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+
+class Record(Generic[K, V]):
+    """One record of a log; `Record[K, V]` to a type checker, by the types of key and value.
 
     `value` is there at once; the rest is read from the batch's columns when asked for, because most
     programs use little of it. A kept record keeps its batch's bytes in memory.
@@ -21,7 +32,7 @@ class Record:
 
     __slots__ = ("_chunk", "_index", "value")
 
-    def __init__(self, chunk: RecordChunk, index: int, value: Any) -> None:
+    def __init__(self, chunk: RecordChunk, index: int, value: V) -> None:
         self._chunk = chunk
         self._index = index
         self.value = value
@@ -70,8 +81,9 @@ class Record:
         return self._chunk.timestamp_type
 
     @property
-    def key(self) -> Any:
-        return self._chunk.keys[self._index]
+    def key(self) -> K:
+        key: K = self._chunk.keys[self._index]
+        return key
 
     @property
     def headers(self) -> list[Header]:

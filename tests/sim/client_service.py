@@ -182,6 +182,7 @@ class ClientService:
             checks=nothing,
             memory=nothing,
             counters=nothing,
+            topic_name=nothing,
             verification=self._process.transactions.verification,
         )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, Unpack
 
 from pylog import errors
 from pylog.client.admin import admin_wire, group_admin, group_wire, share_group_admin
@@ -48,6 +48,7 @@ from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuses
 from pylog.client.settings import ADMIN_SETTINGS
 from pylog.client.timeouts import seconds
 from pylog.client.topics_and_partitions import one_partition, some_partitions
+from pylog.client.typed_settings import AdminSettings
 from pylog.clock import SYSTEM_CLOCK
 from pylog.config import INT_MAX
 from pylog.model import (
@@ -96,7 +97,7 @@ class AdminClient(TransactionUse, SinkUse, Closing, Shown):
         /,
         *,
         bootstrap_servers: str | Iterable[str] | None = None,
-        **settings: Any,
+        **settings: Unpack[AdminSettings],
     ) -> None:
         given = settings_of(config, {"bootstrap_servers": bootstrap_servers, **settings})
         given["bootstrap_servers"] = addresses(given["bootstrap_servers"])

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from pylog.client.admin.admin import AdminClient
 from pylog.client.closing import AsyncClosing
 from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuses
+from pylog.client.typed_settings import AdminSettings
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -39,7 +40,7 @@ class AsyncAdminClient(AsyncClosing):
         /,
         *,
         bootstrap_servers: str | Iterable[str] | None = None,
-        **settings: Any,
+        **settings: Unpack[AdminSettings],
     ) -> None:
         self._admin = AdminClient(config, bootstrap_servers=bootstrap_servers, **settings)
 

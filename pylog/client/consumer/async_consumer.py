@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from operator import length_hint
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
 from pylog import errors
 from pylog.client.closing import AsyncClosing
@@ -19,6 +19,7 @@ from pylog.client.consumer.whole_reads import READ_S
 from pylog.client.membership.offset_commits import OnCommitted
 from pylog.client.timeouts import seconds
 from pylog.client.topics_and_partitions import Partitions
+from pylog.client.typed_settings import ConsumerSettings, Deserialize, HasDeserialize
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import (
     ConsumerGroupMetadata,
@@ -26,7 +27,7 @@ from pylog.model import (
     OffsetAndTimestamp,
     TopicPartition,
 )
-from pylog.records.record import Record
+from pylog.records.record import K, Record, V
 
 if TYPE_CHECKING:
     import re
@@ -41,13 +42,82 @@ LOOK_AGAIN_S: Final = 0.5
 T = TypeVar("T")
 
 
-class AsyncConsumer(AsyncClosing):
+class AsyncConsumer(AsyncClosing, Generic[K, V]):
     """Reads records; arguments, settings, meanings and errors are `Consumer`'s.
 
     For one task at a time on one event loop; `wakeup()` may come from anywhere. Deserializers and
     interceptors run on that loop.
     """
 
+    @overload
+    def __init__(
+        self: AsyncConsumer[Any, Any],
+        config: Mapping[str, Any],
+        /,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        group_id: str | None = None,
+        deserializer: object = None,
+        key_deserializer: object = None,
+        value_deserializer: object = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncConsumer[bytes | None, bytes | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncConsumer[V, V],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        deserializer: Deserialize[V],
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncConsumer[bytes | None, V],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        value_deserializer: Deserialize[V],
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncConsumer[K, bytes | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        key_deserializer: Deserialize[K],
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncConsumer[K, V],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        key_deserializer: Deserialize[K],
+        value_deserializer: Deserialize[V],
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncConsumer[Any, Any],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        deserializer: HasDeserialize | str = ...,
+        key_deserializer: HasDeserialize | str = ...,
+        value_deserializer: HasDeserialize | str = ...,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
     def __init__(
         self,
         *topics: str | Mapping[str, Any],
@@ -55,7 +125,8 @@ class AsyncConsumer(AsyncClosing):
         group_id: str | None = None,
         **settings: Any,
     ) -> None:
-        self._inner = Consumer(
+        make: Callable[..., Consumer[K, V]] = Consumer
+        self._inner = make(
             *topics, bootstrap_servers=bootstrap_servers, group_id=group_id, **settings
         )
         self._polling = False
@@ -107,7 +178,7 @@ class AsyncConsumer(AsyncClosing):
 
     # ---- records ------------------------------------------------------------------------------
 
-    async def poll(self, timeout: float = 1.0) -> ConsumerRecords:
+    async def poll(self, timeout: float = 1.0) -> ConsumerRecords[K, V]:
         """Up to `max_poll_records` records, as soon as there are any; none after `timeout`
         seconds. Raises as `Consumer.poll`.
         """
@@ -154,7 +225,7 @@ class AsyncConsumer(AsyncClosing):
         how = {"include_headers": include_headers}
         return await self._elsewhere(lambda: self._inner.to_polars(max_records, timeout, **how))
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         """Records without end. Leaving the loop loses none: the next poll or loop goes on."""
         while True:
             for record in await self._poll(1.0, lambda: self._inner._iteration(0)):

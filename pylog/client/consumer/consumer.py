@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import length_hint
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Unpack, overload
 
 from pylog import errors
 from pylog.client.arguments import topics_and_settings
@@ -61,6 +61,7 @@ from pylog.client.topics_and_partitions import (
     some_partitions,
     times_by_partition,
 )
+from pylog.client.typed_settings import ConsumerSettings, Deserialize, HasDeserialize
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import (
     EARLIEST_TIMESTAMP,
@@ -70,7 +71,7 @@ from pylog.model import (
     OffsetAndTimestamp,
     TopicPartition,
 )
-from pylog.records.record import Record
+from pylog.records.record import K, Record, V
 
 if TYPE_CHECKING:
     import re
@@ -83,7 +84,7 @@ AT_EXIT_S: Final = 1.0
 """How long the end of a program waits for the group that nobody has left."""
 
 
-class Consumer(Closing, Shown):
+class Consumer(Closing, Shown, Generic[K, V]):
     """Reads records. For one thread at a time; `wakeup()` alone may come from another.
 
     Settings are Kafka's with underscores, or a dictionary of its dotted names before the topics.
@@ -102,6 +103,75 @@ class Consumer(Closing, Shown):
     from a second thread at the same time WrongThread.
     """
 
+    @overload
+    def __init__(
+        self: Consumer[Any, Any],
+        config: Mapping[str, Any],
+        /,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        group_id: str | None = None,
+        deserializer: object = None,
+        key_deserializer: object = None,
+        value_deserializer: object = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[bytes | None, bytes | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[V, V],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        deserializer: Deserialize[V],
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[bytes | None, V],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        value_deserializer: Deserialize[V],
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[K, bytes | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        key_deserializer: Deserialize[K],
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[K, V],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        key_deserializer: Deserialize[K],
+        value_deserializer: Deserialize[V],
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Consumer[Any, Any],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        deserializer: HasDeserialize | str = ...,
+        key_deserializer: HasDeserialize | str = ...,
+        value_deserializer: HasDeserialize | str = ...,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None: ...
     def __init__(
         self,
         *topics: str | Mapping[str, Any],
@@ -251,7 +321,7 @@ class Consumer(Closing, Shown):
 
     # ---- records ------------------------------------------------------------------------------
 
-    def poll(self, timeout: float = 1.0) -> ConsumerRecords:
+    def poll(self, timeout: float = 1.0) -> ConsumerRecords[K, V]:
         """Up to `max_poll_records` records, as soon as there are any; none after `timeout` seconds.
 
         Raises what went wrong with a partition (OffsetOutOfRange, NoOffsetForPartition,
@@ -265,12 +335,12 @@ class Consumer(Closing, Shown):
                 return left_over
             return self._collector.intercepted(self._wait(timeout, self._collector.records))
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[K, V]]:
         """Records without end. Leaving the loop loses none: the next poll or loop goes on."""
         while True:
             yield from self._iteration(1.0)
 
-    def _iteration(self, timeout: float) -> Iterator[Record]:
+    def _iteration(self, timeout: float) -> Iterator[Record[K, V]]:
         """Records that an iteration has not taken yet, or else those of a poll."""
         with self._use():
             records = self._collector.pending()

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
 from pylog.model import TopicPartition
-from pylog.records.record import Record
+from pylog.records.record import K, Record, V
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class ConsumerRecords:
+class ConsumerRecords(Generic[K, V]):
     """Records by partition, in order within each. Iterates over all; falsy when there is none."""
 
     __slots__ = ("_by_partition", "_next_offsets")
 
     def __init__(
         self,
-        by_partition: Mapping[TopicPartition, list[Record]],
+        by_partition: Mapping[TopicPartition, list[Record[K, V]]],
         next_offsets: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         """`next_offsets`: where the partitions go on, if not right behind their last records."""
         self._by_partition = {tp: records for tp, records in by_partition.items() if records}
         self._next_offsets = next_offsets or {}
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[K, V]]:
         return chain.from_iterable(self._by_partition.values())
 
     def __len__(self) -> int:
@@ -49,7 +49,7 @@ class ConsumerRecords:
             for tp, records in self._by_partition.items()
         }
 
-    def records(self, topic_partition: TopicPartition | tuple[str, int]) -> list[Record]:
+    def records(self, topic_partition: TopicPartition | tuple[str, int]) -> list[Record[K, V]]:
         """The records of one partition."""
         return self._by_partition.get(TopicPartition(*topic_partition), [])
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pylog.client.closing import AsyncClosing
 from pylog.client.producer.delivery import DeliveryHandle, OnDelivery
 from pylog.client.producer.producer import Producer
 from pylog.client.producer.transaction_scope import AsyncTransactionScope
+from pylog.client.typed_settings import ProducerSettings
 from pylog.model import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -74,7 +75,7 @@ class AsyncProducer(AsyncClosing):
         /,
         *,
         bootstrap_servers: str | Iterable[str] | None = None,
-        **settings: Any,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
         self._producer = Producer(config, bootstrap_servers=bootstrap_servers, **settings)
         self._producer._at_hand.is_wanted = False  # the caller's loop has better things to do

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from sys import getrefcount
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pylog import errors
 from pylog.client.arguments import settings_of, whole_or_none
@@ -36,6 +36,7 @@ from pylog.client.sending.partitioners import TopicPartitions
 from pylog.client.sending.producer_batch import BATCH_OVERHEAD, RECORD_OVERHEAD, Batch, HeaderList
 from pylog.client.timeouts import seconds_or_none
 from pylog.client.topics_and_partitions import check_topic
+from pylog.client.typed_settings import ProducerSettings
 from pylog.clock import wall_ns
 from pylog.model import (
     ConsumerGroupMetadata,
@@ -65,7 +66,7 @@ class Producer(Closing, Shown):
         /,
         *,
         bootstrap_servers: str | Iterable[str] | None = None,
-        **settings: Any,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
         given = settings_of(config, {"bootstrap_servers": bootstrap_servers, **settings})
         values = parse_settings(given.pop("bootstrap_servers"), given)

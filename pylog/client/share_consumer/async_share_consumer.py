@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from pylog import errors
 from pylog.client.closing import AsyncClosing
@@ -19,9 +19,10 @@ from pylog.client.share_consumer.share_waiting import LOOK_AGAIN_S
 from pylog.client.sharing.acknowledgements import CommitResults
 from pylog.client.sharing.share_core import OnAcknowledged
 from pylog.client.timeouts import seconds
+from pylog.client.typed_settings import Deserialize, HasDeserialize, ShareConsumerSettings
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import AcknowledgeType
-from pylog.records.record import Record
+from pylog.records.record import K, Record, V
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncShareConsumer(AsyncClosing):
+class AsyncShareConsumer(AsyncClosing, Generic[K, V]):
     """Takes records in turn with the members of its share group; arguments, settings, meanings and
     errors are `ShareConsumer`'s.
 
@@ -38,6 +39,75 @@ class AsyncShareConsumer(AsyncClosing):
     the acknowledgement callback run on that loop.
     """
 
+    @overload
+    def __init__(
+        self: AsyncShareConsumer[Any, Any],
+        config: Mapping[str, Any],
+        /,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        group_id: str | None = None,
+        deserializer: object = None,
+        key_deserializer: object = None,
+        value_deserializer: object = None,
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncShareConsumer[bytes | None, bytes | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str,
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncShareConsumer[V, V],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str,
+        deserializer: Deserialize[V],
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncShareConsumer[bytes | None, V],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str,
+        value_deserializer: Deserialize[V],
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncShareConsumer[K, bytes | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str,
+        key_deserializer: Deserialize[K],
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncShareConsumer[K, V],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str,
+        key_deserializer: Deserialize[K],
+        value_deserializer: Deserialize[V],
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: AsyncShareConsumer[Any, Any],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str,
+        deserializer: HasDeserialize | str = ...,
+        key_deserializer: HasDeserialize | str = ...,
+        value_deserializer: HasDeserialize | str = ...,
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
     def __init__(
         self,
         *topics: str | Mapping[str, Any],
@@ -45,7 +115,8 @@ class AsyncShareConsumer(AsyncClosing):
         group_id: str | None = None,
         **settings: Any,
     ) -> None:
-        self._inner = ShareConsumer(
+        make: Callable[..., ShareConsumer[K, V]] = ShareConsumer
+        self._inner = make(
             *topics, bootstrap_servers=bootstrap_servers, group_id=group_id, **settings
         )
         self._polling = False
@@ -86,7 +157,7 @@ class AsyncShareConsumer(AsyncClosing):
 
     # ---- records ------------------------------------------------------------------------------
 
-    async def poll(self, timeout: float = 1.0) -> ConsumerRecords:
+    async def poll(self, timeout: float = 1.0) -> ConsumerRecords[K, V]:
         """Records, as soon as there are any; none after `timeout` seconds. Raises as
         `ShareConsumer.poll`.
         """
@@ -97,7 +168,7 @@ class AsyncShareConsumer(AsyncClosing):
                 return left_over
             return self._inner._handed_out(await self._poll(timeout))
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         """Records without end; a record is accepted when the next one is taken."""
         inner = self._inner
         while True:

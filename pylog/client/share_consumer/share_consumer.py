@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import length_hint
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, Unpack, overload
 
 from pylog import errors
 from pylog.client.arguments import several, shown, topics_and_settings
@@ -34,9 +34,10 @@ from pylog.client.sharing.acknowledgements import AckParcel, CommitResults
 from pylog.client.sharing.share_core import OnAcknowledged, ShareCore
 from pylog.client.timeouts import seconds, seconds_or_none
 from pylog.client.topics_and_partitions import check_topic
+from pylog.client.typed_settings import Deserialize, HasDeserialize, ShareConsumerSettings
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import AcknowledgeType, TopicPartition
-from pylog.records.record import Record
+from pylog.records.record import K, Record, V
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,7 +52,7 @@ ACCEPT_EVERY_MS: Final = 1_000
 """How often an iteration sends what it has accepted, while its records last."""
 
 
-class ShareConsumer(Closing, Shown):
+class ShareConsumer(Closing, Shown, Generic[K, V]):
     """Takes records of topics in turn with the other members of its share group: each record goes
     to one of them at a time, and again to one of them until somebody accepts it. For one thread at
     a time; `wakeup()` alone may come from another.
@@ -71,6 +72,75 @@ class ShareConsumer(Closing, Shown):
     from a second thread at the same time WrongThread.
     """
 
+    @overload
+    def __init__(
+        self: ShareConsumer[Any, Any],
+        config: Mapping[str, Any],
+        /,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        group_id: str | None = None,
+        deserializer: object = None,
+        key_deserializer: object = None,
+        value_deserializer: object = None,
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[bytes | None, bytes | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str,
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[V, V],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str,
+        deserializer: Deserialize[V],
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[bytes | None, V],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str,
+        value_deserializer: Deserialize[V],
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[K, bytes | None],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str,
+        key_deserializer: Deserialize[K],
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[K, V],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str,
+        key_deserializer: Deserialize[K],
+        value_deserializer: Deserialize[V],
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: ShareConsumer[Any, Any],
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str,
+        deserializer: HasDeserialize | str = ...,
+        key_deserializer: HasDeserialize | str = ...,
+        value_deserializer: HasDeserialize | str = ...,
+        **settings: Unpack[ShareConsumerSettings],
+    ) -> None: ...
     def __init__(
         self,
         *topics: str | Mapping[str, Any],
@@ -170,7 +240,7 @@ class ShareConsumer(Closing, Shown):
 
     # ---- records ------------------------------------------------------------------------------
 
-    def poll(self, timeout: float = 1.0) -> ConsumerRecords:
+    def poll(self, timeout: float = 1.0) -> ConsumerRecords[K, V]:
         """Records, as soon as there are any; none after `timeout` seconds. In the implicit mode it
         accepts what the last poll returned. Records whose lock was renewed are returned again,
         before others.
@@ -186,7 +256,7 @@ class ShareConsumer(Closing, Shown):
                 return left_over
             return self._handed_out(self._poll(timeout))
 
-    def _handed_out(self, parts: Parts) -> ConsumerRecords:
+    def _handed_out(self, parts: Parts) -> ConsumerRecords[K, V]:
         """The records, as late as can be in the user's hands: those that the user does not get,
         as the thread is interrupted, must not be accepted by the next poll.
         """
@@ -200,7 +270,7 @@ class ShareConsumer(Closing, Shown):
             for acquired, records in found:
                 self._core.hand.add(acquired, records)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[K, V]]:
         """Records without end. In the implicit mode a record is accepted when the next one is
         taken. Leaving the loop loses none: the next poll or loop goes on.
         """
@@ -209,7 +279,7 @@ class ShareConsumer(Closing, Shown):
                 yield record
                 self._accept_in_time()
 
-    def _iteration(self, timeout: float) -> Iterator[Record]:
+    def _iteration(self, timeout: float) -> Iterator[Record[K, V]]:
         """Records that an iteration has not taken yet, or else those of a poll."""
         with self._use():
             if not self._has_pending:
@@ -237,7 +307,7 @@ class ShareConsumer(Closing, Shown):
             self._accept_at_ms = now_ms + ACCEPT_EVERY_MS
             self._loop.ask(self._core.acknowledge, now_ms, self._done_with())
 
-    def _take_pending(self) -> ConsumerRecords:
+    def _take_pending(self) -> ConsumerRecords[K, V]:
         """The records that an iteration left, now in the caller's hands."""
         left = list(self._pending)
         if not left:

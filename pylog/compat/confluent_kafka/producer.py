@@ -33,6 +33,8 @@ OnDelivery = Callable[[KafkaError | None, Message[Any, Any]], Any]
 
 _STEP_MS: Final = 1_000
 """How long pylog's calls wait at a time, within what the caller allows."""
+_TOPIC_S: Final = 10.0
+"""How long one attempt to make a topic may last."""
 _PASSING: Final = (errors.BootstrapFailed, errors.RequestTimedOut, errors.BufferExhausted)
 
 
@@ -92,7 +94,7 @@ class Producer:
         self._outstanding = 0  # guarded by the events' lock, as is the backlog
         self._backlog: deque[_Waiting] = deque()
         self._drains = False
-        self._known: dict[str, int] = {}
+        self._known: set[str] = set()
         self._admin: AdminClient | None = None
         self._closed = False
 
@@ -183,7 +185,7 @@ class Producer:
         topic = str(message.topic())
         partition: int | None = waiting.partition if waiting.partition >= 0 else None
         if partition is None:
-            partition = self._place(message.key(), self._known[topic])
+            partition = self._place(message.key(), len(self._producer.partitions_for(topic)))
         self._producer.send(
             topic,
             message.value(),
@@ -250,8 +252,9 @@ class Producer:
             try:
                 if topic not in self._known:
                     if self._makes_topics:
-                        NewTopics(self._admin_client()).ensure((topic,))
-                    self._known[topic] = len(self._producer.partitions_for(topic))
+                        NewTopics(self._admin_client(), _TOPIC_S).ensure((topic,))
+                    self._producer.partitions_for(topic)
+                    self._known.add(topic)
                 self._send(waiting)
                 return None
             except _PASSING as error:

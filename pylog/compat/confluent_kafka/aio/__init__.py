@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import logging
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from queue import SimpleQueue
@@ -18,6 +19,8 @@ from pylog.compat.confluent_kafka.error import KafkaException
 from pylog.compat.confluent_kafka.producer import Producer
 
 __all__ = ["AIOConsumer", "AIOProducer"]
+
+logger = logging.getLogger(__name__)
 
 _CALLBACKS: Final = ("error_cb", "on_commit", "stats_cb", "throttle_cb")
 _POLL_S: Final = 0.1
@@ -85,8 +88,11 @@ class AIOProducer(_Client):
         self._telling: set[asyncio.Task[Any]] = set()
 
     async def _poll_on(self) -> None:
-        while True:
-            await self._call(self._inner.poll, _POLL_S)
+        while not self._inner._closed:
+            try:
+                await self._call(self._inner.poll, _POLL_S)
+            except Exception:
+                logger.exception("a callback of an AIOProducer raised")
 
     async def produce(
         self, topic: str, value: Any = None, key: Any = None, *args: Any, **named: Any

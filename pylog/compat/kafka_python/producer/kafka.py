@@ -58,7 +58,8 @@ class KafkaProducer:
                 self._admin.close()
                 raise
         made = configs.get("allow_auto_create_topics", True)
-        self._new_topics = NewTopics(self._admin) if made else None
+        wait_s = configs.get("max_block_ms", 60_000) / 1000
+        self._new_topics = NewTopics(self._admin, wait_s) if made else None
 
     # ---- records ------------------------------------------------------------------------------
 

@@ -57,6 +57,7 @@ class World:
             memory=RequestMemory(1 << 20),
             answers=AnswerMemory(1 << 20),
             counters=RequestCounters(),
+            topic_name=lambda _: None,
         )
         self.here = BatchesHere(data.produce)
         self.bound = produce_api(self.here, lambda: group.image)
