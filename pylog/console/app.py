@@ -91,6 +91,8 @@ async def _events(request: Request) -> Response:
     hub: Hub = request.app.state.hub
 
     async def news() -> AsyncIterator[str]:
+        if hub.viewers.are_taken:  # another one came at the same time
+            return
         with hub.viewers.one():
             yield f"retry: 2000\n{event('version', {'version': hub.knowledge.snapshot.version})}"
             while not hub.stopping.is_set():

@@ -91,7 +91,9 @@ class Knowledge:
             if part == "ends" and fault:  # of a broker that is away, the last that is known
                 value = {**before.ends.value, **value}
             old: Part[Any] = getattr(before, part)
-            self._tell_changes(part, old, value, now_ms)
+            self._tell_changes(part, old, value, fault, now_ms)
+            if fault and old.failing_since_ms is None:
+                self.changes.add(now_ms, "fault", f"{part} cannot all be had: {fault}")
             changed: dict[str, Any] = {part: old.learnt(value, now_ms, fault)}
             if part == "ends":
                 if old.at_ms is not None:
@@ -120,12 +122,12 @@ class Knowledge:
             self._snapshot = replace(before, version=before.version + 1, **failed)  # type: ignore[arg-type]
         self.on_change()
 
-    def _tell_changes(self, part: str, old: Part[Any], value: Any, now_ms: int) -> None:
+    def _tell_changes(self, part: str, old: Part[Any], value: Any, fault: str, now_ms: int) -> None:
         def tell(kind: str, text: str) -> None:
             self.changes.add(now_ms, kind, text)
 
-        if old.failing_since_ms is not None and old.fault and old.at_ms != old.failing_since_ms:
-            tell("fault", f"{part} can be had again") if part == "cluster" else None
+        if old.failing_since_ms is not None and not fault:
+            tell("fault", f"{part} can be had again")
         if old.at_ms is None:
             return
         if part == "topics":

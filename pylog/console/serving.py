@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -82,6 +83,11 @@ def _config(app: Starlette) -> uvicorn.Config:
     )
 
 
+def _import_readers() -> None:
+    import_module("pylog.client.consumer.collecting")
+    import_module("pylog.records.kernels")
+
+
 async def serve(
     options: ConsoleOptions,
     listener: socket.socket,
@@ -96,6 +102,8 @@ async def serve(
     server = _Server(_config(build_app(hub)), hub)
     serving = asyncio.ensure_future(server._serve([listener]))  # without its signal handlers
     poller.start()
+    # What decodes records takes a second to be imported: not of the first reader's time.
+    warming = asyncio.ensure_future(asyncio.to_thread(_import_readers))
     try:
         while not server.started and not serving.done():
             await asyncio.sleep(0.01)
@@ -108,5 +116,5 @@ async def serve(
         await serving
     finally:
         poller.stop()
-        await asyncio.to_thread(hub.clients.admin.close)
+        await asyncio.gather(warming, asyncio.to_thread(hub.clients.admin.close))
         listener.close()

@@ -119,3 +119,21 @@ def test_a_port_in_use_is_named(cluster: LocalCluster) -> None:
         1,
         True,
     )
+
+
+def test_a_local_cluster_by_the_command_line_says_where_its_pages_are() -> None:
+    local = subprocess.Popen(
+        [*COMMAND, "local", "--console"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert local.stdout is not None
+    ready = local.stdout.readline()
+    found = re.fullmatch(r"pylog ready: brokers=1 bootstrap=\S+ console=(http://\S+/)\n", ready)
+    assert found is not None, ready
+    assert get(f"{found[1]}health") == (200, "ok\n")
+    local.send_signal(signal.SIGTERM)
+    _, said = local.communicate(timeout=60)
+    assert (local.returncode, said) == (0, "")
+    with pytest.raises(urllib.error.URLError):
+        get(f"{found[1]}health")

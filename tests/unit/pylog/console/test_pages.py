@@ -246,6 +246,9 @@ def test_a_dead_broker_is_told_and_the_page_stays_up(world: World) -> None:
     world.cluster.start_broker(2)
     world.learn()
     assert "not fully known" not in world.browser.get("/").text
+    told = [each.text for each in world.hub.knowledge.changes if each.kind == "fault"]
+    assert told[0] == "ends can be had again"
+    assert told[1].startswith("ends cannot all be had: t-1: ")
 
 
 def test_news_come_as_events(world: World) -> None:
