@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Final
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -10,7 +12,8 @@ from pylog import errors
 from pylog.console.hub import Hub
 from pylog.console.options import FORM_BYTES_MAX
 
-FIELDS_MAX = 40
+FIELDS_MAX: Final = 40
+BODY_SECONDS_MAX: Final = 15.0
 
 
 async def read_form(request: Request) -> dict[str, str]:
@@ -25,10 +28,16 @@ async def read_form(request: Request) -> dict[str, str]:
             "this console only shows; start it with --allow-writes to change something"
         )
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > FORM_BYTES_MAX:
-            raise errors.InvalidRequest(f"the form is larger than {FORM_BYTES_MAX} bytes")
+    try:
+        async with asyncio.timeout(BODY_SECONDS_MAX):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > FORM_BYTES_MAX:
+                    raise errors.InvalidRequest(f"the form is larger than {FORM_BYTES_MAX} bytes")
+    except TimeoutError:
+        raise errors.InvalidRequest(
+            f"the form did not come within {BODY_SECONDS_MAX:.0f} s; send it again"
+        ) from None
     try:
         pairs = parse_qsl(
             body.decode(), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX

@@ -92,7 +92,7 @@ def test_version_and_unknown_commands(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_words_are_completed() -> None:
-    assert _complete("pylog co") == ["completion", "configs", "consume"]
+    assert _complete("pylog co") == ["completion", "configs", "console", "consume"]
     assert _complete("pylog configs describe b") == ["broker"]
     assert _complete("pylog configs describe broker d") == ["default"]
     assert "--from-beginning" in _complete("pylog consume t --from")
