@@ -271,6 +271,15 @@ def test_a_value_that_kafka_pythons_deserializer_refuses(servers: str) -> None:
     consumer.close()
 
 
+def test_consumers_that_read_nothing_yet_find_nothing(servers: str) -> None:
+    python = kp.KafkaConsumer(bootstrap_servers=servers, consumer_timeout_ms=50)
+    assert (python.poll(timeout_ms=50), list(python), python.subscription()) == ({}, [], None)
+    python.close()
+    confluent = ck.Consumer({"bootstrap.servers": servers, "group.id": "nothing"})
+    assert (confluent.poll(0.05), confluent.assignment()) == (None, [])
+    confluent.close()
+
+
 # ---- confluent-kafka ----------------------------------------------------------------------------
 
 

@@ -86,6 +86,7 @@ class Consumer:
         self._commit_due_ms = SYSTEM_CLOCK.monotonic_ms() + self._commit_every_ms
         self._missing_told: dict[str, int] = {}
         self._assigning = self._revoking = False
+        self._reads = False  # nothing is subscribed to or assigned yet
         self._closed = False
 
     # ---- what to read -------------------------------------------------------------------------
@@ -113,6 +114,7 @@ class Consumer:
             if callback is not None and not callable(callback):
                 raise TypeError(f"{callback!r}: expected a callable")
         listener = _Listening(self, on_assign, on_revoke, on_lost)
+        self._reads = bool(names)
         with translating():
             if any(name.startswith("^") for name in names):
                 self._consumer.subscribe(pattern=_pattern(names), listener=listener)
@@ -127,6 +129,7 @@ class Consumer:
         self._commit_stored_now()
         with translating():
             self._consumer.unsubscribe()
+        self._reads = False
         self._forget()
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
@@ -137,6 +140,7 @@ class Consumer:
         with translating():
             if not self._assigning:
                 self._consumer.assign([tp.ours() for tp in partitions])
+                self._reads = bool(partitions)
                 self._forget()
             self._begin(partitions)
 
@@ -147,6 +151,7 @@ class Consumer:
             if not self._assigning:
                 more = [tp.ours() for tp in partitions]
                 self._consumer.assign([*self._consumer.assignment(), *more])
+                self._reads = True
             self._begin(partitions)
 
     def unassign(self) -> None:
@@ -155,6 +160,7 @@ class Consumer:
         if not self._revoking:
             with translating():
                 self._consumer.assign(())
+            self._reads = False
             self._forget()
 
     def incremental_unassign(self, partitions: Sequence[TopicPartition]) -> None:
@@ -235,6 +241,9 @@ class Consumer:
                 return None
 
     def _read(self, wait_s: float) -> Message[Any, Any] | None:
+        if not self._reads:
+            SYSTEM_CLOCK.sleep(wait_s)
+            return None
         try:
             for record in self._consumer._iteration(wait_s):
                 tp = model.TopicPartition(record.topic, record.partition)

@@ -185,6 +185,9 @@ class KafkaConsumer:
         if max_records is not None and max_records <= 0:
             raise ValueError("max_records must be positive")
         self._check_open()
+        if self._by is None:  # nothing to read yet
+            SYSTEM_CLOCK.sleep(timeout_ms / 1000)
+            return {}
         with self._reading():
             if max_records is not None:
                 # An iteration remembers what was not taken of it.
@@ -230,8 +233,7 @@ class KafkaConsumer:
         while True:
             left_s = until_s - _now_s()
             with self._reading():
-                wait_s = max(min(left_s, _STEP_S), 0)
-                for record in self._consumer._iteration(wait_s):
+                for record in self._iteration(max(min(left_s, _STEP_S), 0)):
                     try:
                         return self._convert(record)
                     except Exception:
@@ -239,6 +241,12 @@ class KafkaConsumer:
                         raise
             if left_s <= 0:
                 raise StopIteration
+
+    def _iteration(self, wait_s: float) -> Iterator[Record]:
+        if self._by is None:  # nothing to read yet
+            SYSTEM_CLOCK.sleep(wait_s)
+            return iter(())
+        return self._consumer._iteration(wait_s)
 
     def _reading(self) -> _Reading:
         return _Reading(self._make_missing)
