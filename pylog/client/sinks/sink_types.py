@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-PREFIX: Final = "__sink/"
-"""Of the transactional ids of sinks, which no other producer may use."""
+from pylog.model import SINK_PREFIX
+
 KEEP_FOREVER: Final = -1
 
 
@@ -22,7 +22,7 @@ class SinkKey(NamedTuple):
     @property
     def coordinated_as(self) -> str:
         """The transactional id by which FindCoordinator is asked; all of a sink have one place."""
-        return f"{PREFIX}{self.query_id}/{self.sink_id}/0"
+        return f"{SINK_PREFIX}{self.query_id}/{self.sink_id}/0"
 
     def __str__(self) -> str:
         return f"sink {self.sink_id!r} of query {self.query_id}"

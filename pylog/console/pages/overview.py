@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -63,7 +65,7 @@ def _query_of(look: GroupLook) -> str | None:
 
 
 async def spark(request: Request) -> Response:
-    """The queries of Spark that can be told from groups, clients and transactional ids."""
+    """The queries of Spark that can be told from groups, and the sinks that queries write to."""
     hub: Hub = request.app.state.hub
     snapshot = hub.knowledge.snapshot
     readers = [
@@ -71,9 +73,8 @@ async def spark(request: Request) -> Response:
         for look in snapshot.groups.value.values()
         if (said := _query_of(look)) is not None
     ]
-    writers = [
-        each
-        for each in snapshot.transactions.value
-        if each.transactional_id.lower().startswith("spark")
-    ]
-    return page(request, "spark.html", readers=readers, writers=writers)
+    sinks: dict[tuple[str, str], Counter[str]] = {}
+    for each in snapshot.transactions.value:
+        if each.query_id is not None and each.sink_id is not None:
+            sinks.setdefault((each.query_id, each.sink_id), Counter())[each.state] += 1
+    return page(request, "spark.html", readers=readers, sinks=sorted(sinks.items()))

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from pylog import Consumer, TopicPartition
+from pylog.client.admin.transaction_types import TransactionListing
 from tests.unit.pylog.console.conftest import Open, World
 
 PAGES = ["/", "/topics", "/groups", "/brokers", "/spark", "/transactions", "/changes",
@@ -231,6 +232,18 @@ def test_a_query_of_spark_is_told_by_what_it_commits(world: World) -> None:
         consumer.commit({TopicPartition("t", 0): place})
     world.learn()
     assert "Spark query loader on host" in world.browser.get("/spark").text
+
+
+def test_sinks_of_queries_are_told_with_their_transactional_ids(world: World) -> None:
+    sink = "4f5c", "flights<b>"
+    states = ("Ongoing", "Empty", "Empty")
+    listed = [
+        TransactionListing(f"__sink/4f5c/flights<b>/{number}", 1, number, state, *sink)
+        for number, state in enumerate(states)
+    ]
+    world.hub.knowledge.learn("transactions", listed)
+    text = world.browser.get("/spark").text
+    assert '<th scope="row">4f5c</th><td>flights&lt;b&gt;</td><td>2 Empty, 1 Ongoing</td>' in text
 
 
 def test_a_dead_broker_is_told_and_the_page_stays_up(world: World) -> None:
