@@ -171,7 +171,7 @@ class MarkerSenders:
         missing_since: dict[TopicPartition, int] = {}
         pause = BACK_OFF_SECONDS_MIN
         while left and self._shell.runtime.decides(number, epoch):
-            by_leader = self._by_leader(left, missing_since)
+            by_leader = self._by_leader(sorted(left), missing_since)
             gone = by_leader.pop(None, [])
             done = set(gone)
             outcomes = await asyncio.gather(

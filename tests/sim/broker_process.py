@@ -199,20 +199,10 @@ class BrokerProcess(Actor):
         return {state.topic_partition: state for state in states}
 
     def _check_last_stable_offset(self, state: PartitionState, log: Log) -> None:
-        """I7, at a leader that has not lost what is committed."""
         if self.cluster.transactions is None or state.leader != self.broker_id:
             return
         ghost = self.cluster.shadows.ghost(state.topic_id, state.topic_partition.partition)
-        if not ghost.shadow(self.broker_id).agrees:
-            return
-        told = log.last_stable_offset(state.high_watermark)
-        wanted = ghost.transactions.last_stable_offset(state.high_watermark)
-        if told != wanted:
-            raise Violation(
-                "I7",
-                f"{self.name}: {state.topic_partition} is stable up to {told}, not {wanted}; "
-                f"high watermark {state.high_watermark}, open {ghost.transactions.open}",
-            )
+        ghost.check_last_stable(self.broker_id, log.last_stable_offset(state.high_watermark))
 
     def _is_placed_anew(self, log: Log) -> bool:
         """Whether the broker was unregistered, or has given up a directory, and the metadata have

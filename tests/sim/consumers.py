@@ -53,7 +53,7 @@ from pylog_broker.replication.messages import (
 from tests.sim import client_service
 from tests.sim.client_metadata import KeptMetadata
 from tests.sim.ghost import PartitionGhost
-from tests.sim.partition_transactions import ABORTED, MARKER, OPEN
+from tests.sim.partition_transactions import ABORTED, COMMITTED, MARKER, OPEN
 from tests.sim.rpc import Actor, Machine, Rpc, unary
 from tests.sim.violation import Violation
 
@@ -262,14 +262,29 @@ class ConsumerApp(Actor):
 
     def _must_be_visible(self, tp: TopicPartition, offset: int) -> None:
         """I7: a reader of committed records gets none of a transaction that is open or aborted."""
-        status = self.ghost(tp).transactions.status(offset)
+        status = self._status(self.ghost(tp), offset)
         if status == MARKER or (self.read_committed and status in (OPEN, ABORTED)):
             raise Violation("I7", f"{self.name}: {tp} gives {offset}, which is {status}")
         if status:
             self.cluster.sometimes[f"transactions: read what is {status}"] += 1
 
     def _is_hidden(self, ghost: PartitionGhost, offset: int) -> bool:
-        return ghost.transactions.is_hidden(offset, read_committed=self.read_committed)
+        status = self._status(ghost, offset)
+        return status == MARKER or (self.read_committed and status == ABORTED)
+
+    def _status(self, ghost: PartitionGhost, offset: int) -> str:
+        """What the record is to this reader. One that reads at a leader whose log has the marker
+        may hear of a decision before the marker is committed.
+        """
+        status, transactions = ghost.transactions.status(offset), self.cluster.transactions
+        if status == OPEN and self.read_committed and transactions is not None:
+            begun = ghost.transactions.open_at(offset)
+            assert begun is not None
+            commits = transactions.ghost.outcome((begun.producer_id, begun.epoch))
+            if commits is not None:
+                self.cluster.sometimes["transactions: decision read before its marker"] += 1
+                return COMMITTED if commits else ABORTED
+        return status
 
     def _must_be_compacted(self, tp: TopicPartition, begin: int, end: int) -> None:
         """What lies between the two offsets must be gone for good."""

@@ -82,6 +82,8 @@ class Shadow:
     epochs: tuple[int, int] = (-1, -1)  # of the leader and of the partition, as last seen there
     agreed: int = 0  # number of leading batches that are known to equal `committed`
     agrees: bool = True  # False from an unclean election until it has cut what nobody has now
+    loaded_end: int = 0  # the log's end when its files were last read, by a start or after a cut
+    last_stable: int = 0  # as its broker tells readers of committed records
     intact: bool = True  # False from a power loss until the controller took the new registration
 
     def agreed_end(self) -> int:
@@ -184,7 +186,7 @@ class PartitionGhost:
         shadow.start = start
         shadow.end = shadow.batches[-1].last + 1 if shadow.batches else start
         self.grow(broker, batches[same:])
-        shadow.end = end
+        shadow.end = shadow.loaded_end = end
 
     def _link(self, broker: BrokerId, shadow: Shadow, batch: Batch) -> None:
         """I8: equal epoch at equal offset means an equal batch and an equal past."""
@@ -389,6 +391,33 @@ class PartitionGhost:
         if original.is_transactional:
             producer = batch.producer_id, batch.producer_epoch
             self.transactions.add(batch.base, batch.last, *producer, original.ends)
+
+    def check_last_stable(self, broker: BrokerId, told: int) -> None:
+        """I7, at a broker that leads. What has read its log from the files takes a marker that it
+        has found there for one that is committed (as in Kafka): the decision is, so that the next
+        leader gets the same marker.
+        """
+        shadow = self.shadow(broker)
+        shadow.last_stable = told
+        if not shadow.agrees:
+            return
+        high_watermark = shadow.high_watermark
+        wanted = self.transactions.last_stable_offset(high_watermark)
+        if told == wanted:
+            return
+        found = {
+            batch.producer_id
+            for batch in shadow.batches
+            if self.committed_end <= batch.base < shadow.loaded_end
+            and self.contents.of(batch.mark).ends is not None
+        }
+        most = self.transactions.last_stable_offset(high_watermark, shadow.loaded_end, found)
+        if not wanted <= told <= most:
+            raise Violation(
+                "I7",
+                f"{self._name(broker)} is stable up to {told}, not from {wanted} to {most}; high "
+                f"watermark {high_watermark}, open {self.transactions.open}",
+            )
 
     # ---- what compaction and retention may take
 

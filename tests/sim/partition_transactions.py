@@ -7,6 +7,7 @@ comes; no transaction has markers of both kinds. All clients here speak transact
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from pylog.model import TopicId
@@ -94,16 +95,25 @@ class PartitionTransactions:
         """What a committed offset is; empty where it is of no transaction."""
         return self._of.get(offset, "")
 
+    def open_at(self, offset: int) -> Begun | None:
+        """The open transaction of a committed offset."""
+        found = (begun for begun, offsets in self._open.values() if offset in offsets)
+        return next(found, None)
+
     def is_hidden(self, offset: int, *, read_committed: bool) -> bool:
         """Whether no reader of that kind gets it."""
         status = self._of.get(offset)
         return status == MARKER or (read_committed and status == ABORTED)
 
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """Up to where readers of committed records may go while that is committed."""
-        firsts = [begun.first for begun, _ in self._open.values()]
+    def last_stable_offset(
+        self, high_watermark: int, known_to: int = 0, ended: Collection[int] = ()
+    ) -> int:
+        """Up to where readers of committed records may go while that is committed. Markers below
+        `known_to` count as well, and those that have ended what is open of the producers `ended`.
+        """
+        firsts = [begun.first for begun in self.open if begun.producer_id not in ended]
         for each in reversed(self.ended):
-            if each.marker < high_watermark:
+            if each.marker < max(high_watermark, known_to):
                 break
             firsts.append(each.begun.first)
         return min((*firsts, high_watermark))

@@ -186,7 +186,50 @@ REQUIRED_OF_GROUPS = (
 )
 """The same for groups of consumers."""
 
-REQUIRED_OF_TRANSACTIONS: tuple[str, ...] = ()
+REQUIRED_OF_TRANSACTIONS = (
+    # calls, and what is refused
+    "FindCoordinator",
+    "FindCoordinator answered CoordinatorNotAvailable",
+    "InitProducerId",
+    "InitProducer not answered",
+    "EndTxn",
+    "EndTransaction not answered",
+    "TxnOffsetCommit",
+    "WriteTxnMarkersOfBroker not answered",
+    "caller gone",
+    "verification refused",
+    "verification: InvalidProducerEpoch",
+    "verification: TransactionAbortable",
+    # producers
+    "crash",
+    "zombie",
+    "stall",
+    "pause",
+    "committed",
+    "aborted",
+    "unknown to its producer",
+    "end asked for again",
+    "user hears TRANSACTION_ABORTABLE",
+    # coordinators
+    "PrepareCommit in the log",
+    "PrepareAbort in the log",
+    "CompleteCommit in the log",
+    "CompleteAbort in the log",
+    "timed out",
+    "fenced",
+    "coordinator changed during prepare",
+    "marker sent again",
+    "memory compared with the log",
+    # readers
+    "read what is committed",
+    "read what is aborted",
+    "read what is open",
+    # positions in transactions
+    "place fetched",
+    "positions committed",
+    "positions dropped",
+    "records transformed",
+)
 """The same for transactions."""
 
 

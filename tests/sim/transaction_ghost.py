@@ -224,6 +224,11 @@ class TransactionGhost:
         if (*identity, partition) not in self._added:
             raise Violation("I10", f"{broker} has not committed that {partition} is in {identity}")
 
+    def outcome(self, identity: _Identity) -> bool | None:
+        """How the transaction of that instance was decided; None: it was not."""
+        self._catch_up()
+        return self._decided.get((identity[0], identity[1] + 1))
+
     def is_ousted(self, identity: _Identity) -> bool:
         """Whether a coordinator has ended the transaction of that instance by itself."""
         self._catch_up()

@@ -88,6 +88,7 @@ class TransactionalApp(ProducerApp):
         self._coordinators: dict[int, Rpc] = {}
         self._now: ClientTransaction | None = None
         self._stalled_until_ms = 0
+        self._inits = 0
         self._is_last = False  # whether this transaction is to be the last one
         self._has_said_last = False
 
@@ -223,8 +224,14 @@ class TransactionalApp(ProducerApp):
         self._apps.ended(self)
 
     def _may_be_ousted(self) -> bool:
+        """Whether there is a reason. One that had to ask for its identity again may have been given
+        another one by the first request, which came late (as in Kafka).
+        """
         identity = self._now.identity if self._now is not None else (-1, -1)
-        return self._apps.has_follower(self) or self._apps.ghost.is_ousted(identity)
+        if self._apps.has_follower(self) or self._apps.ghost.is_ousted(identity):
+            return True
+        self.cluster.sometimes["transactions: fenced by its own first request"] += self._inits > 1
+        return self._inits > 1
 
     # ---- coordinators
 
@@ -233,6 +240,8 @@ class TransactionalApp(ProducerApp):
             identity = (request.producer_id, request.producer_epoch)
             self._apps.ghost.asked(identity, commits=request.committed)
             self.cluster.sometimes["transactions: end asked"] += 1
+        if isinstance(request, InitProducer):
+            self._inits += 1
         if isinstance(request, FindCoordinator):
             known = sorted(self._kept.metadata.brokers)
             broker = self.rng.choice(known) if known else -1

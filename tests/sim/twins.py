@@ -82,10 +82,8 @@ def check_divergence(
 
 def _upper(ghost: PartitionGhost, shadow: Shadow, query: OffsetQuery) -> int:
     """Up to where the asker may read."""
-    high_watermark = shadow.high_watermark
-    if not query.read_committed:
-        return high_watermark
-    return ghost.transactions.last_stable_offset(high_watermark)
+    is_held_back = query.read_committed and ghost.transactions.begun
+    return shadow.last_stable if is_held_back else shadow.high_watermark
 
 
 def _readable(ghost: PartitionGhost, shadow: Shadow, query: OffsetQuery) -> list[tuple[int, int]]:

@@ -95,6 +95,7 @@ from pylog_broker.storage.segments.retention import RetentionClock
 from tests.sim.broker_calls import BrokerCalls
 from tests.sim.group_variants import GROUP_VARIANTS
 from tests.sim.swarm import Swarm, Upkeep, late_lives
+from tests.sim.transaction_variants import TRANSACTION_VARIANTS
 from tests.sim.variant import Variant
 
 # ---- B-R1: a follower cuts at its own high watermark ---------------------------------------------
@@ -967,6 +968,7 @@ def _moves_told_last(
 VARIANTS: dict[str, Variant] = {
     "production": Variant("the cores as they are", groups=None, transactions=None),
     **GROUP_VARIANTS,
+    **TRANSACTION_VARIANTS,
     "cut_at_high_watermark": Variant(
         "B-R1: a new follower cuts its log at its own high watermark",
         ((FollowerState, "offset_to_cut_at_start", _cut_at_high_watermark),),

@@ -136,7 +136,6 @@ def test_a_fault_in_a_task_fails_the_run_though_another_task_would_swallow_it() 
     world.begin(swallows())
     with pytest.raises(Violation, match="seen too early"):
         world.run()
-    world.actor.alive = False
 
 
 def test_an_error_of_the_product_is_for_who_awaits_the_task() -> None:
