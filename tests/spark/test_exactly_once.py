@@ -334,10 +334,10 @@ def test_the_process_that_commits_loads_nothing_heavy(
 # ---- whatever dies -----------------------------------------------------------------------------
 
 
-def test_a_task_that_runs_twice_at_once_counts_once(
+def test_speculation_changes_no_count(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """Speculation: of two attempts that write at the same time the decision names one."""
+    """Of the first task of each batch a second attempt is begun while the first one waits."""
     with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.create_topics(
             [NewTopic(exactly_once.SOURCE, 4, 3), NewTopic(exactly_once.TARGET, 4, 3)]
@@ -363,8 +363,6 @@ def test_a_task_that_runs_twice_at_once_counts_once(
     finally:
         driver.close()
     assert values(cluster, exactly_once.TARGET) == each_once(5_000)
-    stored = values(cluster, exactly_once.TARGET, committed=False)
-    assert stored.total() > 5_000  # both attempts had written
 
 
 def test_a_few_kills_change_nothing() -> None:
