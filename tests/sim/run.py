@@ -194,7 +194,6 @@ REQUIRED_OF_TRANSACTIONS = (
     "InitProducer not answered",
     "EndTxn",
     "EndTransaction not answered",
-    "TxnOffsetCommit",
     "WriteTxnMarkersOfBroker not answered",
     "caller gone",
     "verification refused",
@@ -224,11 +223,6 @@ REQUIRED_OF_TRANSACTIONS = (
     "read what is committed",
     "read what is aborted",
     "read what is open",
-    # positions in transactions
-    "place fetched",
-    "positions committed",
-    "positions dropped",
-    "records transformed",
 )
 """The same for transactions."""
 

@@ -279,7 +279,8 @@ def draw(
     drawn = groups_rng.random() < GROUPS_SHARE
     if drawn if groups is None else groups:
         swarm = with_groups(swarm, groups_rng)
-    drawn = transactions_rng.random() < TRANSACTIONS_SHARE
+    # beside groups only where somebody asks for both
+    drawn = transactions_rng.random() < TRANSACTIONS_SHARE and swarm.groups is None
     if drawn if transactions is None else transactions:
         swarm = with_transactions(swarm, transactions_rng)
     return swarm

@@ -100,10 +100,10 @@ class TransactionApps:
         if self._is_over:
             app.hear(app.say_last_words)
 
-    def has_follower(self, app: TransactionalApp) -> bool:
-        """Whether another instance has come after this one."""
+    def has_other(self, app: TransactionalApp) -> bool:
+        """Whether there is, or was, another instance: also an older one may be heard later."""
         of_id = [each for each in self._apps if each.transactional_id == app.transactional_id]
-        return of_id[-1] is not app
+        return len(of_id) > 1
 
     def ended(self, app: TransactionalApp) -> None:
         """An instance cannot go on; another one comes, sooner or later."""

@@ -228,7 +228,7 @@ class TransactionalApp(ProducerApp):
         another one by the first request, which came late (as in Kafka).
         """
         identity = self._now.identity if self._now is not None else (-1, -1)
-        if self._apps.has_follower(self) or self._apps.ghost.is_ousted(identity):
+        if self._apps.has_other(self) or self._apps.ghost.is_ousted(identity):
             return True
         self.cluster.sometimes["transactions: fenced by its own first request"] += self._inits > 1
         return self._inits > 1
