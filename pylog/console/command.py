@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import click
 
+from pylog import errors
 from pylog.cli.context import Settings, with_settings
 from pylog.console.options import DEFAULT_LISTEN, ConsoleOptions, check_host_name
 
@@ -38,6 +41,12 @@ def console(
     pylog console --listen 127.0.0.1:9000 --allow-writes
     pylog -b broker.example:9092 console --avro-schema flights=flights.avsc
     """
+    missing = [name for name in ("starlette", "uvicorn", "jinja2") if find_spec(name) is None]
+    if missing:
+        raise errors.ResourceNotFound(
+            f"pylog console needs {', '.join(missing)}, which pylog-client leaves out: "
+            "pip install 'pylog-client[console]'"
+        )
     from pylog.console.__main__ import read_schemas, run
 
     if settings.as_json:

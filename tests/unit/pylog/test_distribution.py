@@ -75,9 +75,10 @@ def test_both_are_described_alike() -> None:
         assert client[name] == whole[name], name
     assert set(client["dependencies"]) < set(whole["dependencies"])
     spark_alone = {"pyspark", "pandas", "numba", "grpcio-health-checking", "grpcio-reflection"}
-    spark_alone |= {"prometheus-client"}
+    spark_alone |= {"prometheus-client", "starlette", "uvicorn", "jinja2"}
     left_out = set(whole["dependencies"]) - set(client["dependencies"])
     assert {item.split("[")[0].split(">")[0].split("<")[0] for item in left_out} == spark_alone
+    assert set(client["optional-dependencies"]["console"]) < set(whole["dependencies"])
     licence = (ROOT / "LICENSE").read_text()
     assert (ROOT / "packaging/client/LICENSE").read_text() == licence
     assert "Version 2.0, January 2004" in licence

@@ -23,7 +23,7 @@ def test_it_says_where_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     documentation, notebooks, pages = capsys.readouterr().out.splitlines()
     assert documentation == f"documentation={ROOT}"
     assert notebooks == f"notebooks={ROOT / 'notebooks'}"
-    assert pages.startswith("pages: architecture, changelog, configuration, ")
+    assert pages.startswith("pages: architecture, changelog, coming-from-kafka-clients, ")
     assert main(["docs", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["notebooks"] == str(ROOT / "notebooks")
