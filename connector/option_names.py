@@ -122,12 +122,13 @@ SOURCE_CLIENT: Final = ConfigTable(
             "retry_backoff_ms",
             "retry_backoff_max_ms",
             "fetch_max_wait_ms",
-            "isolation_level",
             "check_crcs",
         )
     ]
     + [
         _BOOTSTRAP_TIMEOUT,
+        # Sinks write in transactions: whoever reads others than committed records sees rows twice.
+        replace(CONSUMER_SETTINGS["isolation_level"], default="read_committed"),
         # Larger than a consumer's: a task reads one partition, and whole fetches become batches.
         ConfigKey("max.partition.fetch.bytes", int, 8 << 20, "One fetch.", low=1, high=32 << 20),
     ],
