@@ -87,8 +87,6 @@ _SECURITY: Final = ("security.", "ssl.", "sasl.")
 """Kafka's settings for TLS and authentication begin so."""
 
 _NOT_OFFERED: Final = {
-    "groupIdPrefix": "the checkpoint holds the progress; leave the option out",
-    "useDeprecatedOffsetFetching": "leave the option out",
     "pylog.group.id": "the checkpoint holds the progress; leave the option out, or give "
     "pylog.commit.group for tools to see it",
     **dict.fromkeys(
@@ -167,12 +165,18 @@ _FORBIDDEN: Final = {
     "max.poll.records": "use maxOffsetsPerTrigger",
 }
 
+_SETTINGS: Final = {PREFIX + key.name for table in (SOURCE_CLIENT, SINK_CLIENT) for key in table}
+
+_OF_SPARK: Final = {
+    "groupIdPrefix": "no group shares a query's partitions among its tasks",
+    "useDeprecatedOffsetFetching": "offsets are asked of the brokers, without a consumer",
+}
+"""Options of Spark's Kafka connector that cannot matter here."""
+
 _CANONICAL: Final = {
     name.lower(): name
-    for name in (BOOTSTRAP, BOOTSTRAP_ALIAS, *SOURCE, *SINK, *_ENGINE, *_NOT_OFFERED)
-} | {
-    PREFIX + key.name: PREFIX + key.name for table in (SOURCE_CLIENT, SINK_CLIENT) for key in table
-}
+    for name in (BOOTSTRAP, BOOTSTRAP_ALIAS, *SOURCE, *SINK, *_ENGINE, *_NOT_OFFERED, *_OF_SPARK)
+} | {name: name for name in _SETTINGS}
 
 _AS_ARGUMENTS: Final = {
     name.removeprefix(PREFIX).replace(".", "_"): name
@@ -183,7 +187,7 @@ _ARGUMENT: Final = re.compile(
     r"(?<![\w.-])(" + "|".join(sorted(_AS_ARGUMENTS, key=len, reverse=True)) + r")(?![\w-])"
 )
 
-_UNSUGGESTED: Final = {name.lower() for name in (*_ENGINE, *_NOT_OFFERED)}
+_UNSUGGESTED: Final = {name.lower() for name in (*_ENGINE, *_NOT_OFFERED, *_OF_SPARK)}
 # What users of other sources write, and nearness of letters would lead astray.
 _LIKE: Final = {
     "topics": "write subscribe (to read) or topic (to write)",
@@ -223,22 +227,59 @@ def check_names(options: Mapping[str, str]) -> None:
             )
         setting = lower.removeprefix(KAFKA_PREFIX).removeprefix(PREFIX)
         prefixed = setting != lower
+        if prefixed and (setting, text.strip().upper()) == ("security.protocol", "PLAINTEXT"):
+            _say_without_effect(name, "clients connect so")
+            continue
         _check_offered(_CANONICAL.get(lower, name), setting if prefixed else None, value)
         if setting in _FORBIDDEN:
             raise InvalidOption(
                 f"{name}={value}: the connector decides this itself; {_FORBIDDEN[setting]}"
             )
-        if lower in _CANONICAL:
+        if name in _OF_SPARK:
+            _say_without_effect(name, _OF_SPARK[name])
+        if own_name(lower) in _CANONICAL:
             continue
         ruling = ruling_of(setting) if prefixed else None
         if ruling is None:
             _refuse_unknown(name, lower, value)
         if ruling.verdict is Verdict.REFUSED:
             _refuse_of_clients(name, value)
-        logger.warning("%s is taken without effect: %s", name, ruling.reason)
+        _say_without_effect(name, ruling.reason)
 
 
-_WITHOUT_EFFECT: Final = {"client.rack": "tasks read from leaders only"}
+def own_name(lower: str) -> str:
+    """An option in lower case as pylog has it: `kafka.` stands for `pylog.` before every setting
+    that works here.
+    """
+    own = PREFIX + lower.removeprefix(KAFKA_PREFIX)
+    return own if lower.startswith(KAFKA_PREFIX) and own in _SETTINGS else lower
+
+
+def _say_without_effect(name: str, reason: str) -> None:
+    logger.warning("%s is taken without effect: %s", name, reason)
+
+
+_NO_GROUP: Final = "Spark, and no group, shares partitions among tasks"
+_WHOLE_FETCHES: Final = "tasks read the ranges that Spark has planned, in whole fetches"
+_WITHOUT_EFFECT: Final = {
+    "client.rack": "tasks read from leaders only",
+    "auto.commit.interval.ms": "the checkpoint holds the progress",
+    "fetch.min.bytes": _WHOLE_FETCHES,
+    "fetch.max.bytes": _WHOLE_FETCHES,
+    **dict.fromkeys(
+        (
+            "group.instance.id",
+            "group.protocol",
+            "group.remote.assignor",
+            "heartbeat.interval.ms",
+            "internal.leave.group.on.close",
+            "max.poll.interval.ms",
+            "partition.assignment.strategy",
+            "session.timeout.ms",
+        ),
+        _NO_GROUP,
+    ),
+}
 """Of the consumer's settings those that do nothing in Spark."""
 
 

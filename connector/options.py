@@ -2,8 +2,8 @@
 
 Pure: `check_values` needs only the text (it runs when the data source is made),
 `source_options` and `sink_options` also know what the options are for. Options are those of Spark's
-Kafka connector with `pylog.` where Kafka's have `kafka.`; names are case-insensitive, as in Spark.
-An option is honoured or refused, never passed over.
+Kafka connector, and `pylog.` and `kafka.` stand for the same; names are case-insensitive, as in
+Spark. An option is honoured, refused, or taken with a line in the log where it cannot matter.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from pylog_connector.option_names import (
     EXACTLY_ONCE,
     IDEMPOTENCY_KEY,
     IDEMPOTENCY_RETENTION,
+    KAFKA_PREFIX,
     OF_EXACTLY_ONCE,
     OWN,
     PREFIX,
@@ -40,6 +41,7 @@ from pylog_connector.option_names import (
     STARTS,
     check_names,
     in_options,
+    own_name,
     ruling_of,
     spelled,
     told,
@@ -316,7 +318,16 @@ def _text(given: Mapping[str, str], name: str, most: int) -> str | None:
 
 
 def _lowered(options: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in options.items()}
+    """By pylog's names in lower case."""
+    given: dict[str, str] = {}
+    for name, value in options.items():
+        own = own_name(name.lower())
+        if given.setdefault(own, value) != value:
+            raise InvalidOption(
+                f"{own} and {KAFKA_PREFIX}{own.removeprefix(PREFIX)} are one setting, with two "
+                "values: give one of them"
+            )
+    return given
 
 
 def _bootstrap_option(given: Mapping[str, str]) -> str:
@@ -475,6 +486,8 @@ def _client_settings(
         setting = name[len(PREFIX) :]
         if setting not in table:
             ruling = ruling_of(setting)
+            if setting == "security.protocol":  # `check_names` takes PLAINTEXT alone
+                continue
             if ruling is not None and ruling.verdict is Verdict.WITHOUT_EFFECT:
                 continue
             raise OptionNotApplicable(

@@ -98,8 +98,8 @@ def test_every_option_is_honoured_and_names_ignore_case() -> None:
         ("pylog.bootstrap.server", "pylog.bootstrap.servers"),
         ("failOnDataloss ", "failOnDataLoss"),
         ("pylog.linger", "pylog.linger.ms"),
-        ("kafka.linger.ms", "pylog.linger.ms"),
-        ("kafka.request.timeout.ms", "pylog.request.timeout.ms"),
+        ("kafka.linger", "pylog.linger.ms"),
+        ("kafka.request.timeout", "pylog.request.timeout.ms"),
     ],
 )
 def test_a_misspelt_option_names_the_nearest(name: str, nearest: str) -> None:
@@ -115,7 +115,6 @@ def test_a_misspelt_option_names_the_nearest(name: str, nearest: str) -> None:
         ("minpartition", "minPartition='x'"),
         ("includeheder", "includeHeder='x'"),
         ("kafka.linger", "kafka.linger='x'"),
-        ("groupidprefix", "groupIdPrefix='x'"),
         ("o", "o='x'"),
     ],
 )
@@ -159,8 +158,6 @@ def test_an_option_like_no_other_and_a_path() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "groupIdPrefix",
-        "useDeprecatedOffsetFetching",
         "pylog.group.id",
     ],
 )
@@ -222,12 +219,60 @@ def test_what_users_of_other_sources_write(name: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["kafka.session.timeout.ms", "kafka.fetch.min.bytes", "pylog.heartbeat.interval.ms"]
-)
-def test_settings_that_spark_has_no_use_for(name: str) -> None:
-    with pytest.raises(errors.OptionNotApplicable) as error:
-        check_names({**READ, name: "x"})
-    refused(error, f"{name}='x'", "leave the option out")
+    "name",
+    [
+        "kafka.session.timeout.ms", "kafka.fetch.min.bytes", "pylog.heartbeat.interval.ms",
+        "kafka.client.rack", "groupIdPrefix", "useDeprecatedOffsetFetching",
+    ],
+)  # fmt: skip
+def test_what_cannot_matter_in_spark_is_taken_with_a_line(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for spelled in (name, name.lower()):
+        caplog.clear()
+        source_options({**READ, spelled: "1"}, streaming=True)
+        assert {record.getMessage().split(":")[0] for record in caplog.records} == {
+            f"{name} is taken without effect"
+        }
+
+
+@pytest.mark.parametrize("name", ["kafka.security.protocol", "pylog.security.protocol"])
+def test_a_protocol_that_is_so_anyway_is_taken(name: str) -> None:
+    source_options({**READ, name: "plaintext"}, streaming=True)
+    sink_options({"pylog.bootstrap.servers": "h:1", name: "PLAINTEXT"})
+    with pytest.raises(errors.OptionNotOffered):
+        check_names({**READ, name: "SSL"})
+
+
+def test_kafkas_prefix_stands_for_ours() -> None:
+    source = source_options(
+        {
+            "kafka.bootstrap.servers": "h:1",
+            "subscribe": "a",
+            "kafka.request.timeout.ms": "700",
+            "Kafka.Isolation.Level": "read_uncommitted",
+        },
+        streaming=True,
+    )
+    assert source.client["request.timeout.ms"] == 700
+    assert source.client["isolation.level"] == "read_uncommitted"
+    sink = sink_options({"kafka.bootstrap.servers": "h:1", "kafka.linger.ms": "3"})
+    assert sink.client == {"linger.ms": 3}
+    with pytest.raises(errors.InvalidOption) as error:
+        sink_options({"kafka.bootstrap.servers": "h:1", "kafka.linger.ms": "0.5"})
+    refused(error, "linger.ms")
+
+
+def test_a_setting_under_both_names_has_one_value() -> None:
+    both = {"pylog.bootstrap.servers": "h:1", "kafka.linger.ms": "3"}
+    assert sink_options({**both, "pylog.linger.ms": "3"}).client == {"linger.ms": 3}
+    with pytest.raises(errors.InvalidOption) as error:
+        sink_options({**both, "pylog.linger.ms": "4"})
+    refused(error, "pylog.linger.ms", "kafka.linger.ms", "give one of them")
+
+
+def test_readers_of_sparks_see_committed_records_unless_told_otherwise() -> None:
+    assert source_options(READ, streaming=True).client["isolation.level"] == "read_committed"
 
 
 @pytest.mark.parametrize(
