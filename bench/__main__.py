@@ -67,12 +67,11 @@ def log_figures(brokers: int, scale: float, runs: int) -> None:
 
 
 def group_figures(scale: float, runs: int) -> None:
-    """Groups of consumers and transactions, and what they cost; large groups at the end."""
+    """What groups of consumers do and cost; large ones and many at the end."""
     for brokers in (1, 3):
         with cluster.cluster(brokers) as running:
             label = f"{brokers} broker{'s' if brokers > 1 else ''}"
             groups.group_rows(running, label, runs)
-            transactions.transaction_rows(running, label, scale, runs)
             if brokers == 1:
                 groups.cost_rows(running, scale, runs)
     large_group.rows(scale)
@@ -98,6 +97,14 @@ def upkeep_figures(scale: float) -> None:
             lambda: upkeep.first_acknowledgement(running, f"many-{next(name)}", many),
             runs=3,
         )
+
+
+def transaction_figures(scale: float, runs: int) -> None:
+    """Transactions, one behind the other."""
+    for brokers in (1, 3):
+        with cluster.cluster(brokers) as running:
+            label = f"{brokers} broker{'s' if brokers > 1 else ''}"
+            transactions.transaction_rows(running, label, scale, runs)
 
 
 def limit_figures(scale: float) -> None:
@@ -196,7 +203,8 @@ def main() -> None:
         default=RUNS,
         help="of which a row of `log`, `groups` and `spark` is the median",
     )
-    parser.add_argument("--only", choices=["limits", "storage", "log", "groups", "upkeep", "spark"])
+    parts = ["limits", "storage", "log", "groups", "transactions", "upkeep", "spark"]
+    parser.add_argument("--only", choices=parts)
     options = parser.parse_args()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -211,6 +219,8 @@ def main() -> None:
         log_figures(3, options.scale, options.runs)
     if options.only in (None, "groups"):
         group_figures(options.scale, options.runs)
+    if options.only in (None, "transactions"):
+        transaction_figures(options.scale, options.runs)
     if options.only in (None, "upkeep"):
         upkeep_figures(options.scale)
     if options.only in (None, "spark"):

@@ -20,8 +20,11 @@ pytestmark = pytest.mark.integration
 
 @pytest.mark.parametrize(
     ("part", "figures"),
-    [("limits", 3), ("storage", 11), ("log", 20), ("groups", 33), ("upkeep", 2), ("spark", 10)],
-)
+    [
+        ("limits", 3), ("storage", 11), ("log", 20), ("groups", 33), ("transactions", 14),
+        ("upkeep", 2), ("spark", 10),
+    ],
+)  # fmt: skip
 def test_a_benchmark_runs(part: str, figures: int) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench", "--scale", "0.002", "--runs", "2", "--only", part],

@@ -95,7 +95,9 @@ def test_what_succeeded_and_what_did_not(run: Run) -> None:
     status, out, err = run("topics", "delete", "p1", "nope", "p2", "--json")
     assert status == 1
     assert [json.loads(line)["name"] for line in out.splitlines()] == ["p1", "p2"]
-    assert err == "pylog: UNKNOWN_TOPIC_OR_PARTITION: topic nope: it does not exist\n"
+    told = json.loads(err)
+    assert told["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert told["message"] == "topic nope: it does not exist"
 
 
 def test_settings_of_a_topic(run: Run) -> None:
@@ -206,7 +208,10 @@ def test_what_was_not_sent_is_counted_and_named(run: Run, tmp_path: Path) -> Non
     assert "pylog: line 2: MESSAGE_TOO_LARGE: " in err
     assert "pylog: 2 of 3 lines that were read are acknowledged, 1 are not\n" in err
     status, out, _ = run("produce", "small", str(lines), "--keep-going", "--json", *tight)
-    assert (status, json.loads(out)) == (1, {"topic": "small", "records": 2, "failed": 1})
+    assert (status, json.loads(out)) == (
+        1,
+        {"topic": "small", "records": 2, "failed": 1, "next_line": 2},
+    )
     broken = tmp_path / "broken"
     broken.write_text('{"value": {"base64": "%%%"}}\n')
     status, _, err = run("produce", "small", str(broken), "--input", "json")
@@ -235,7 +240,8 @@ def test_the_cluster(run: Run, cluster: LocalCluster) -> None:
     assert [b["id"] for b in found["brokers"]] == [1, 2, 3]
     assert found["offline_partitions"] == 0
     status, out, _ = run("cluster", "describe")
-    assert out.splitlines()[1] == (
+    assert out.splitlines()[1] == "3 of 3 brokers are live"
+    assert out.splitlines()[2] == (
         "broker   address           rack   epoch   leads   replicas   state"
     )
     status, out, _ = run("cluster", "log-dirs", "2", "--json")

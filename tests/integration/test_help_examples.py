@@ -7,6 +7,7 @@ changed.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -32,10 +33,13 @@ SHORTER = (
     (r"--interval 10", "--interval 0.2"),
     (r"^pylog top$", "pylog top --count 2 --interval 0.2"),
     (r"^(pylog consume (?!.*--until-end).*)$", r"\1 --timeout 3"),
-    (r"127\.0\.0\.1:9092", "127.0.0.1:0"),
+    (r"127\.0\.0\.1:(9092|9000)", "127.0.0.1:0"),
+    (r"^pylog console$", "pylog console --listen 127.0.0.1:0"),
+    (r"^(pylog -b .* console)", r"\1 --listen 127.0.0.1:0"),
+    (r" --daemon$", ""),  # else it is left running
 )
 PARTITIONS = 4
-UNTIL_CTRL_C = re.compile(r"pylog (local|docs --serve)\b")
+UNTIL_CTRL_C = re.compile(r"pylog (-b \S+ )?(local|console|docs --serve)\b")
 REFUSED = {
     "pylog features upgrade --feature metadata.version=2": "metadata.version",
     "pylog transactions abort --topic orders --partition 3 --start-offset 1200": "orders",
@@ -83,6 +87,9 @@ def home(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """A folder with the files that examples name; the cluster has their topics and groups."""
     folder = tmp_path_factory.mktemp("home")
     (folder / "flights.csv").write_text("".join(f"flight {number}\n" for number in range(9)))
+    (folder / "server.properties").write_text("log.retention.ms=60000\n")
+    fields = {"type": "record", "name": "flight", "fields": [{"name": "carrier", "type": "string"}]}
+    (folder / "flights.avsc").write_text(json.dumps(fields))
     (folder / ".config/fish/completions").mkdir(parents=True)
     return folder
 

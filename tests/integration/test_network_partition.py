@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,9 +21,11 @@ def test_nothing_is_lost_or_doubled_when_brokers_are_cut_off(tmp_path: Path) -> 
     """F-O45."""
     if not one_way_out.available():
         pytest.skip("making networks of one's own needs root, unshare and ip")
+    root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
         ["unshare", "--net", sys.executable, str(SCRIPT), str(tmp_path)],
-        cwd=Path(__file__).resolve().parents[2],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
         timeout=540,

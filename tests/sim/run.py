@@ -274,6 +274,7 @@ def run_seed(
                 invariant, report = "raised", traceback.format_exc()
             if invariant:
                 report = _failure(seed, variant, report, cluster, _flags(groups, transactions))
+            cluster.scheduler.close()
             return Outcome(
                 seed, trace.hash, cluster.scheduler.events, cluster.sometimes, invariant, report
             )

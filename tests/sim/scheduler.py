@@ -58,6 +58,14 @@ class Scheduler:
         self.histories = Histories()
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._counter = 0
+        self.unstarted: dict[object, Callable[[], None]] = {}
+        """How to close coroutines that have not begun; Python warns of those that never do."""
+
+    def close(self) -> None:
+        """The run is over, and what has not begun will not."""
+        for close in self.unstarted.values():
+            close()
+        self.unstarted.clear()
 
     def rng(self, name: str) -> random.Random:
         """A generator of its own for `name`; strings are seeded by SHA-512, not by hash()."""

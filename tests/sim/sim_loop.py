@@ -130,10 +130,18 @@ class SimLoop:
         return asyncio.Future(loop=self)  # type: ignore[arg-type]
 
     def create_task(self, work: Coroutine[Any, Any, Any], **_named: Any) -> asyncio.Task[Any]:
-        return asyncio.Task(self._watched(work), loop=self)  # type: ignore[arg-type]
+        watched = self._watched(work)
+
+        def close() -> None:
+            watched.close()
+            work.close()
+
+        self._actor.machine.scheduler.unstarted[work] = close
+        return asyncio.Task(watched, loop=self)  # type: ignore[arg-type]
 
     async def _watched(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What no caller is meant to hear of is a finding, whoever awaits the task."""
+        del self._actor.machine.scheduler.unstarted[work]
         try:
             return await work
         except (errors.PylogError, asyncio.CancelledError, GeneratorExit):

@@ -445,7 +445,10 @@ class ConsumerMembership:
         error = errors.from_code(code, f"group {self._identity.group_id!r}: {message}")
         # A group that all have left goes after a while. For one that joins the name is another's.
         is_gone = code == errors.GroupIdNotFound.code and self.state is not _S.JOINING
-        if is_gone or code in (errors.UnknownMemberId.code, errors.FencedMemberEpoch.code):
+        if self.state is _S.LEAVING:  # it gives all up anyway, and need not tell where it is out
+            if is_gone or not error.retriable:
+                self._identity.forget_generation()
+        elif is_gone or code in (errors.UnknownMemberId.code, errors.FencedMemberEpoch.code):
             if self.state is _S.JOINING:
                 self._back_off(now_ms)
             self._lose(_S.FENCED)

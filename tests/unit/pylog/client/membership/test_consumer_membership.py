@@ -267,6 +267,24 @@ def test_what_is_gone_is_of_no_account_to_a_member_that_has_nothing() -> None:
     assert world.poll(1) == [ReadExactly((T0,))]
 
 
+@pytest.mark.parametrize("error", [errors.UnknownMemberId, errors.GroupIdNotFound])
+def test_a_member_that_is_put_out_while_it_leaves_is_out_when_it_has_given_all_up(
+    error: type[errors.PylogError],
+) -> None:
+    world = World()
+    world.settle(T0)
+    stands = world.sent(1)
+    left = world.member.leave()
+    assert world.poll(2) == [StopReading((T0,))]
+    world.member.on_heartbeat(3, stands, ConsumerGroupHeartbeatAnswer(code=error.code))
+    assert world.poll(4) == []
+    assert world.user_runs() == [("revoked", [T0])]
+    assert world.poll(5) == [ReadExactly(())]
+    assert left.done
+    assert world.member.state is ConsumerMemberState.UNSUBSCRIBED
+    assert world.member.take_error() is None
+
+
 def test_a_member_that_may_not_join_a_group_by_that_name_stays_out() -> None:
     world = World()
     world.beats(0, code=errors.GroupIdNotFound.code)
