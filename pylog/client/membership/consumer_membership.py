@@ -257,6 +257,7 @@ class ConsumerMembership:
 
     def _join(self) -> None:
         self._become(_S.JOINING)
+        self._identity.join_again()
         self._identity.generation = JOIN_EPOCH
         self._tell_all = True
         self._target = None

@@ -19,14 +19,25 @@ class GroupIdentity:
     """Whether the group gives it partitions; a consumer that assigns them itself commits without
     being a member.
     """
+    life: int = 0
+    """Another one whenever the member has lost what it had, and when it joins after that: nothing
+    of one life is committed in another, in which the partitions may be others'.
+    """
 
     def forget_generation(self) -> None:
         """The member has no part in the current one."""
+        if self.generation != NO_GENERATION:
+            self.life += 1
         self.generation = NO_GENERATION
 
     def forget(self) -> None:
         """The coordinator does not know the member any more."""
-        self.member_id, self.generation = "", NO_GENERATION
+        self.forget_generation()
+        self.member_id = ""
+
+    def join_again(self) -> None:
+        """The member asks to be one, maybe once more."""
+        self.life += self.life > 0
 
 
 @dataclass(frozen=True, slots=True)

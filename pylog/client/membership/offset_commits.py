@@ -50,6 +50,7 @@ class _Commit:
 
     offsets: Offsets
     deadline_ms: int
+    life: int
     is_repeated: bool = True
     left: Offsets = field(init=False)
     last_fault: errors.PylogError | None = None
@@ -115,7 +116,9 @@ class OffsetCommits:
         The answer's errors: CommitFailed, RebalanceInProgress, FencedInstanceId, RequestTimedOut,
         and what the broker has against an offset.
         """
-        return self._add(_Commit(self._wanted(offsets), now_ms + timeout_ms)).answer
+        return self._add(
+            _Commit(self._wanted(offsets), now_ms + timeout_ms, self._identity.life)
+        ).answer
 
     def commit_async(
         self, now_ms: int, offsets: Offsets | None, on_committed: OnCommitted | None
@@ -124,8 +127,8 @@ class OffsetCommits:
         for a coordinator no longer than `default.api.timeout.ms`.
         """
         deadline_ms = now_ms + self._settings.default_api_timeout_ms
-        wanted = self._wanted(offsets)
-        self._add(_Commit(wanted, deadline_ms, is_repeated=False, on_committed=on_committed))
+        wanted, life = self._wanted(offsets), self._identity.life
+        self._add(_Commit(wanted, deadline_ms, life, is_repeated=False, on_committed=on_committed))
 
     @property
     def has_work(self) -> bool:
@@ -140,7 +143,9 @@ class OffsetCommits:
         if timeout_ms is None:
             timeout_ms = self._settings.default_api_timeout_ms
         deadline_ms = now_ms + timeout_ms
-        return self._add(_Commit(offsets, deadline_ms, is_automatic=True)).answer
+        return self._add(
+            _Commit(offsets, deadline_ms, self._identity.life, is_automatic=True)
+        ).answer
 
     def on_user_poll(self, now_ms: int) -> bool:
         """The user comes for more, so it is done with what it had: commit that now and then;
@@ -158,8 +163,8 @@ class OffsetCommits:
             return False
         self._next_automatic_ms = now_ms + self._settings.auto_commit_interval_ms
         deadline_ms = now_ms + self._settings.default_api_timeout_ms
-        offsets = self._wanted(None)
-        self._add(_Commit(offsets, deadline_ms, is_repeated=False, is_automatic=True))
+        offsets, life = self._wanted(None), self._identity.life
+        self._add(_Commit(offsets, deadline_ms, life, is_repeated=False, is_automatic=True))
         return True
 
     def committed(
@@ -211,6 +216,10 @@ class OffsetCommits:
         return min(due, default=None)
 
     def _send(self, coordinator: int) -> list[Effect]:
+        of_before = [one for one in self._waiting if one.life != self._identity.life]
+        if of_before:  # the partitions are others' by now
+            self._waiting = [one for one in self._waiting if one not in of_before]
+            self._end_all(dict.fromkeys(of_before, errors.IllegalGeneration()))
         merged: dict[TopicPartition, OffsetAndMetadata] = {}
         for commit in self._waiting:
             merged.update(commit.left)

@@ -590,7 +590,7 @@ def test_a_member_that_was_put_out_has_lost_what_it_had_and_joins_again(
     world = World(CooperativeStickyAssignor() if cooperative else RangeAssignor())
     world.settle(0, 1, T0)
     world.heartbeat(3_000, code)
-    assert world.identity == GroupIdentity("g", None, member_id, -1, takes_part=True)
+    assert world.identity == GroupIdentity("g", None, member_id, -1, takes_part=True, life=1)
     assert world.poll(3_001) == [StopReading((T0,))]
     assert world.commits == []
     assert world.user_runs() == [("lost", [T0])]

@@ -136,6 +136,41 @@ def test_a_member_that_is_put_out_cannot_pass_for_one_that_is_none() -> None:
         answer.result()
 
 
+def test_nothing_of_before_a_loss_is_committed_after_it() -> None:
+    world = World()
+    before = world.commits.commit(0, None, 60_000)
+    world.commits.on_commit_failed(1, world.sent(0), errors.RequestTimedOut("no answer"))
+    world.identity.forget_generation()
+    between = world.commits.commit(2, None, 60_000)  # the user does not know yet
+    world.identity.join_again()
+    world.identity.generation = 9
+    world.find()
+    after = world.commits.commit(3, {T1: at(4)}, 60_000)
+    assert world.sent(1_000).offsets == ((T1, at(4)),)
+    for lost in (before, between):
+        with pytest.raises(errors.CommitFailed, match="may be others'"):
+            lost.result()
+    assert not after.done
+
+
+def test_a_commit_outlives_a_new_epoch_of_the_same_member() -> None:
+    world = World()
+    world.commits.commit(0, None, 60_000)
+    world.commits.on_commit_failed(1, world.sent(0), errors.RequestTimedOut("no answer"))
+    world.identity.generation = 4
+    world.find()
+    assert world.sent(1_000).generation == 4
+
+
+def test_a_commit_before_the_first_join_waits_for_it() -> None:
+    world = World()
+    world.identity.generation = -1
+    world.commits.commit(0, None, 60_000)
+    world.identity.join_again()
+    world.identity.generation = 1
+    assert world.sent(1).generation == 1
+
+
 @pytest.mark.parametrize(
     "error", [errors.IllegalGeneration, errors.UnknownMemberId, errors.FencedMemberEpoch]
 )
