@@ -1,4 +1,4 @@
-"""What transactions cost: for pylog, and for Kafka by confluent-kafka.
+"""The cost of transactions: for pylog, and for Kafka by confluent-kafka.
 
 `__transaction_state` is in place on both sides; acks=all, and no time is spent on lingering.
 """
@@ -406,7 +406,7 @@ Row = tuple[str, str, Callable[[Side], float]]
 
 
 def rows(scale: float) -> list[Row]:
-    """What is measured of a side."""
+    """The measurements of a side."""
 
     def times(full: int) -> int:
         return max(2, int(full * min(scale, 1)))

@@ -8,7 +8,7 @@ from pylog.model import is_internal
 
 
 class DeadLetterRules(NamedTuple):
-    """What the cluster asks of dead-letter topics."""
+    """The cluster's rules for dead-letter topics."""
 
     name_prefix: str = "dlq."
     """errors.deadletterqueue.topic.name.prefix"""

@@ -71,7 +71,7 @@ class Send(NamedTuple):
 
 
 class SentRecord(NamedTuple):
-    """Where a record is stored, or why it is not."""
+    """The place at which a record is stored, or the reason why it is not."""
 
     failure: Failure | None
     partition: int = -1

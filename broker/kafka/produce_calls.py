@@ -50,7 +50,7 @@ class BatchesHere:
     async def produce(
         self, context: RequestContext, batches: Sequence[PartitionBatch], timeout_ms: int
     ) -> Sequence[PartitionAck]:
-        """What became of each, when all replicas in sync have it. Raises InvalidRequest."""
+        """The outcome of each, when all replicas in sync have it. Raises InvalidRequest."""
         answered: asyncio.Future[Sequence[PartitionAck]] = (
             asyncio.get_running_loop().create_future()
         )
@@ -71,7 +71,7 @@ class BatchesHere:
 
 
 def produce_api(here: BatchesHere, image: Callable[[], MetadataImage]) -> AnyBoundBrokerApi:
-    """What a broker answers of the partitions that it leads."""
+    """The answer of a broker for the partitions that it leads."""
 
     async def handle(context: RequestContext, request: ProduceRequest) -> ProduceResponse:
         if request.transactional_id is not None or request.acks != ACKS_ALL:

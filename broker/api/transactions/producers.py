@@ -165,7 +165,7 @@ class TransactionsHandler:
 async def call_with_id(
     coordinators: TransactionCoordinators, take: Take, transactional_id: str, operation: WithId
 ) -> Any:
-    """What the coordinator answers, with a fresh producer id where it needs one."""
+    """The coordinator's answer, with a fresh producer id where it needs one."""
     fresh: ProducerId | None = None
     for _ in range(3):
         given = fresh

@@ -1,7 +1,7 @@
-"""What the tasks and the driver of a query whose batches count once ask, and who looks after them.
+"""Handlers for the tasks and the driver of a query whose batches count once, and for operators.
 
-A request is told by its sink, whose coordinator has all of its attempts. What a coordinator makes
-of it stands in `coordinator/transactions/sinks.py`; here is refused what is no such request.
+Each request names its sink, whose coordinator has all of its attempts. The coordinator decides in
+`coordinator/transactions/sinks.py`; the handlers refuse malformed requests before it is asked.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class GroupOffsets:
         self._apply(key, value)
 
     def _forget_pending(self, key: OffsetCommitKey, tp: TopicPartition) -> None:
-        """What open transactions have written there is deleted."""
+        """Open transactions no longer hold anything for that position."""
         for producer_id in self._unstable.get(key.group, {}).get(tp, set()).copy():
             written = self._pending[producer_id]
             del written[key]

@@ -240,7 +240,7 @@ class Sinks:
         self._drop_if_empty(key)
 
     def on_loaded(self, wall_ms: int, decision: Decision) -> None:
-        """What the last coordinator has decided and not written is written. Attempts that write
+        """Ends that the last coordinator decided and did not write are written. Attempts that write
         have their time again: nobody knows how much of it has passed.
         """
         for key, sink in self._sinks.items():

@@ -1,4 +1,7 @@
-"""confluent-kafka's serializers for texts and numbers, and what own ones are told."""
+"""confluent-kafka's serializers for texts and numbers, and the bases of own ones.
+
+The bases can be made, and called in vain, as confluent-kafka's can: programs subclass them.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import pytest
 
 from pylog import errors
 from pylog_broker.spark.console import ConsoleProcess
+from tests.fakes.waiting import eventually
 
 
 def new_console(listen: str) -> ConsoleProcess:
@@ -43,9 +44,11 @@ def test_one_that_is_killed_is_started_again(monkeypatch: pytest.MonkeyPatch) ->
         first = console._process
         assert first is not None
         os.kill(first.pid, signal.SIGKILL)
-        async with asyncio.timeout(60):
-            while console._process is first or not console.address or console._starts < 2:
-                await asyncio.sleep(0.05)
+
+        def is_back() -> bool:
+            return console._process is not first and bool(console.address) and console._starts >= 2
+
+        await asyncio.to_thread(eventually, 60, is_back, "the console is back")
         console.stop()
         assert console._process is not None
         await asyncio.to_thread(console._process.wait, 30)
