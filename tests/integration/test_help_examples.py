@@ -182,7 +182,12 @@ def typed(line: str, cluster: LocalCluster, home: Path) -> tuple[int, str, str]:
         preexec_fn=default_sigint,
     )
     if not UNTIL_CTRL_C.match(line):
-        out, err = process.communicate("y\n", timeout=120)
+        try:
+            out, err = process.communicate("y\n", timeout=120)
+        except subprocess.TimeoutExpired:  # nothing is left running behind a failure
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
         return process.returncode, out, err
     assert process.stdout is not None
     first = process.stdout.readline()
