@@ -194,7 +194,7 @@ def staging_producer_for(options: SinkOptions) -> KeptProducer[StagingProducer]:
 
 
 def drop_staging_producer(options: SinkOptions) -> None:
-    """Close the producer of these options: what it has written and not prepared is aborted."""
+    """Close the producer of these options, which aborts what it has written and not prepared."""
     _staging_producers.drop(_producer_key(options))
 
 

@@ -16,6 +16,7 @@ from pylog.client.sinks.sink_types import CoordinatorPorts, SinkBatch, SinkDecis
 from pylog_connector.clients import staging_producer_for
 from pylog_connector.errors import WriteFailed
 from pylog_connector.options import SinkOptions
+from pylog_connector.sink_identity import SinkBatchId
 from pylog_connector.staged import (
     TaskReport,
     complete,
@@ -70,19 +71,22 @@ def decide(reports: Sequence[TaskReport | None], options: SinkOptions) -> SinkDe
     return decided
 
 
-def abort(reports: Sequence[TaskReport | None], options: SinkOptions) -> None:
-    """Have nothing of the batch count, as far as that is not decided. Without a report of a task
-    that has written nothing is known of the batch, and its attempts end by themselves.
+def abort(
+    reports: Sequence[TaskReport | None], options: SinkOptions, job: SinkBatchId | None = None
+) -> None:
+    """Have nothing of the batch count, as far as that is not decided. Where no task reports what it
+    has written, it is the batch of the `job`, if there is one; of a query nothing is known then,
+    and its attempts end by themselves.
     """
     staged = staged_in(reports)
     told = [report for report in reports if report is not None and report.staged is not None]
-    if not staged:
+    batch = told[0].batch if told else job
+    if batch is None:
         return
-    batch = told[0].batch
     limit_ms = min(_timeout_ms(options), ABORT_MS_MAX)
     try:
         _ask(
-            staged[0].coordinator,
+            staged[0].coordinator if staged else None,
             options,
             limit_ms,
             lambda decider: decider.abort(batch.sink, batch.run_id, batch.batch_id),

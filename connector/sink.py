@@ -92,7 +92,7 @@ class BatchWriter(DataSourceArrowWriter):
     @plainly
     def abort(self, messages: Messages) -> None:
         """Have none of it count."""
-        _abort(messages, self._options)
+        _abort(messages, self._options, batch_of_job(self._job, self._options))
 
 
 def check_is_no_table(context: TaskContext | None) -> None:
@@ -171,9 +171,9 @@ def _commit(messages: Messages, options: SinkOptions) -> None:
         )
 
 
-def _abort(messages: Messages, options: SinkOptions) -> None:
+def _abort(messages: Messages, options: SinkOptions, job: SinkBatchId | None = None) -> None:
     if options.exactly_once:
-        deciding.abort(_reports(messages), options)
+        deciding.abort(_reports(messages), options, job)
 
 
 def _reports(messages: Messages) -> list[TaskReport | None]:

@@ -61,7 +61,7 @@ def stage_batches(
         write_by(staging.way(), batches, options, columns)
         return staging.report()
     except BaseException:
-        staging.drop()  # else it would be renewed, and hold readers back
+        staging.drop()  # nobody else aborts it at once, and it holds back readers
         raise
 
 

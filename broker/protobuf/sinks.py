@@ -138,8 +138,14 @@ def decided(answer: BatchDecided) -> sink_pb2.DecideSinkBatchResponse:
 
 
 def abort_from(request: sink_pb2.AbortSinkBatchRequest) -> AbortBatch:
-    """A batch that is not to count."""
-    return AbortBatch(key_from(request.sink), request.run_id, request.batch_id, request.whole_sink)
+    """A batch, or an attempt, that is not to count."""
+    return AbortBatch(
+        key_from(request.sink),
+        request.run_id,
+        request.batch_id,
+        request.whole_sink,
+        _member_from(request.member) if request.HasField("member") else None,
+    )
 
 
 def aborted(answer: BatchAborted) -> sink_pb2.AbortSinkBatchResponse:

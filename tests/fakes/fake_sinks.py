@@ -132,8 +132,11 @@ class SinkWorld:
 
     def abort(self, request: sink_pb2.AbortSinkBatchRequest) -> int:
         sink = self.sink(request.sink)
-        wanted = (request.run_id, request.batch_id)
-        names = [name for name, task in sink.tasks.items() if task[:2] == wanted]
+        if request.HasField("member"):
+            names = [name for name in sink.tasks if name == request.member.transactional_id]
+        else:
+            wanted = (request.run_id, request.batch_id)
+            names = [name for name, task in sink.tasks.items() if task[:2] == wanted]
         for name in names:
             self.end(sink, name, committed=False)
         return len(names)

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, TopicPartition
 from pylog_connector.datasource import PylogDataSource
 from pylog_connector.sink import StreamWriter
+from tests.fakes.waiting import eventually
 from tests.verify import exactly_once
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.integration]
@@ -48,8 +49,26 @@ def topics(cluster: LocalCluster, request: pytest.FixtureRequest) -> Callable[..
     return make
 
 
+def settle(cluster: LocalCluster, topic: str) -> None:
+    """Wait until no transaction holds back readers: a decision is answered before its markers are
+    written, and a write that failed is aborted when its last task has ended.
+    """
+    servers = cluster.bootstrap_servers
+    with (
+        Consumer(bootstrap_servers=servers, isolation_level="read_committed") as committed,
+        Consumer(bootstrap_servers=servers) as all_records,
+    ):
+        tps = [TopicPartition(topic, n) for n in all_records.partitions_for(topic)]
+        eventually(
+            20,
+            lambda: committed.end_offsets(tps) == all_records.end_offsets(tps),
+            f"readers of {topic} are held back",
+        )
+
+
 def values(cluster: LocalCluster, topic: str, *, committed: bool = True) -> Counter[int]:
-    """The numbers that readers see now."""
+    """The numbers that readers see once nothing holds them back."""
+    settle(cluster, topic)
     level = "read_committed" if committed else "read_uncommitted"
     found: Counter[int] = Counter()
     with Consumer(bootstrap_servers=cluster.bootstrap_servers, isolation_level=level) as consumer:

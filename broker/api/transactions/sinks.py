@@ -126,7 +126,7 @@ class SinksHandler:
 
     async def abort(self, _context: RequestContext, request: AbortBatch) -> BatchAborted:
         """See `Sinks.abort`."""
-        if request.whole_sink:
+        if request.whole_sink or request.member is not None:
             check_names(request.sink)
         else:
             _check_batch(request.sink, request.run_id, request.batch_id)

@@ -124,13 +124,15 @@ class BatchDecided(NamedTuple):
 
 class AbortBatch(NamedTuple):
     """Nothing of the batch shall count, if that is not decided otherwise. `whole_sink`: nothing of
-    whatever run and batch that is open.
+    whatever run and batch that is open. `member`: nothing of that attempt, whatever becomes of the
+    others.
     """
 
     sink: SinkKey
     run_id: str
     batch_id: int
     whole_sink: bool = False
+    member: Member | None = None
 
 
 class BatchAborted(NamedTuple):

@@ -414,22 +414,35 @@ class Sinks:
                 raise InvalidTxnState(f"{member.transactional_id!r} is not prepared")
 
     def abort(self, wall_ms: int, request_id: RequestId, request: AbortBatch) -> Decision:
-        """`BatchAborted`: the open attempts of that batch of that run, or of the whole sink. A
-        decision stands, whoever asks.
+        """`BatchAborted`: the open attempts of that batch of that run, of the whole sink, or the
+        one that is named. A decision stands, whoever asks.
         """
         decision = Decision(is_atomic=False)
         sink = self._sinks.get(request.sink) or _Sink()
-        of_run = -1
-        if request.run_id in sink.run_ids:
-            of_run = sink.first_number + sink.run_ids.index(request.run_id)
-        ended = 0
-        for transactional_id, task in sink.tasks.items():
-            of_task = task.attempt.run_number, task.attempt.batch_id
-            if request.whole_sink or of_task == (of_run, request.batch_id):
-                self._end(wall_ms, request.sink, sink, transactional_id, False, decision)
-                ended += 1
-        decision.effects.append(Reply(request_id, BatchAborted(ended)))
+        ended = self._to_abort(sink, request)
+        for transactional_id in ended:
+            self._end(wall_ms, request.sink, sink, transactional_id, False, decision)
+        decision.effects.append(Reply(request_id, BatchAborted(len(ended))))
         return decision
+
+    def _to_abort(self, sink: _Sink, request: AbortBatch) -> list[str]:
+        """The transactional ids of attempts."""
+        if request.whole_sink:
+            return list(sink.tasks)
+        if request.member is not None:
+            transactional_id, identity = request.member
+            if transactional_id not in sink.tasks:
+                return []
+            is_his = self._members.transactions[transactional_id].owner == identity
+            return [transactional_id] if is_his else []
+        if request.run_id not in sink.run_ids:
+            return []
+        of_run = sink.first_number + sink.run_ids.index(request.run_id)
+        return [
+            transactional_id
+            for transactional_id, task in sink.tasks.items()
+            if (task.attempt.run_number, task.attempt.batch_id) == (of_run, request.batch_id)
+        ]
 
     # ---- looking after them ----------------------------------------------------------------------
 

@@ -98,6 +98,11 @@ class SinkCalls:
         response = await self._ask(sink, apis.ABORT_SINK_BATCH, request, timeout_ms, "abort")
         return int(response.attempts)
 
+    async def abort_attempt(self, sink: SinkKey, member: SinkMember, timeout_ms: int) -> None:
+        """Nothing of the attempt counts. One that has ended stays as it is."""
+        request = sink_wire.abort_attempt_request(sink, member)
+        await self._ask(sink, apis.ABORT_SINK_BATCH, request, timeout_ms, "abort an attempt")
+
     def ports(self, sink: SinkKey) -> CoordinatorPorts:
         """How a process without metadata reaches the coordinator."""
         cluster = self._cluster

@@ -54,6 +54,11 @@ def abort_request(sink: SinkKey, run_id: str, batch_id: int) -> sink_pb2.AbortSi
     return sink_pb2.AbortSinkBatchRequest(sink=key_message(sink), run_id=run_id, batch_id=batch_id)
 
 
+def abort_attempt_request(sink: SinkKey, member: SinkMember) -> sink_pb2.AbortSinkBatchRequest:
+    """For an attempt that failed."""
+    return sink_pb2.AbortSinkBatchRequest(sink=key_message(sink), member=member_message(member))
+
+
 def find_request(sink: SinkKey) -> group_pb2.FindCoordinatorRequest:
     """Who coordinates the sink."""
     return group_pb2.FindCoordinatorRequest(

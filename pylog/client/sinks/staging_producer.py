@@ -27,6 +27,10 @@ _NOBODY: Final = "__sink"
 RENEWALS: Final = 3
 """So many in the time after which an attempt that is not renewed is aborted."""
 RENEWAL_MS_MIN: Final = 10
+ABORT_MS_MAX: Final = 1_500
+"""An abort only spares readers the wait until the attempt is not renewed any longer. Spark gives a
+cancelled task two seconds before it kills it.
+"""
 
 
 class Prepared(NamedTuple):
@@ -38,8 +42,9 @@ class Prepared(NamedTuple):
 
 
 class StagingProducer(Producer):
-    """One thread at a time. After an error it is of no more use: what it has written is aborted by
-    the coordinator, with the batch's decision or when it is not renewed any longer.
+    """One thread at a time. After an error it is of no more use but to be closed, which aborts what
+    it has written. Where that does not reach the coordinator, it aborts the attempt with the
+    batch's decision, or when it is not renewed any longer.
     """
 
     def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
@@ -104,10 +109,26 @@ class StagingProducer(Producer):
         return self._thread.run(self._calls.abort(sink, run_id, batch_id, self._max_block_ms))
 
     def close(self, timeout: float | None = None) -> None:
-        """As `Producer.close`; an attempt that is not prepared is left to its coordinator."""
+        """As `Producer.close`; an attempt that is not prepared is aborted."""
         if not self._closed:
             self._thread.call(self._stop_renewing)
+            self._abort_attempt()
         super().close(timeout)
+
+    def _abort_attempt(self) -> None:
+        """Readers need not wait for it. What is still on its way is refused by its epoch."""
+        attempt, member = self._attempt, self._member
+        self._attempt = None
+        if attempt is None or member is None or self._fault is not None:
+            return
+        try:
+            self._thread.run(self._calls.abort_attempt(attempt.sink, member, ABORT_MS_MAX))
+        except errors.PylogError as error:
+            logger.warning(
+                "%s: an attempt is not aborted yet, and will be by its time-out: %s",
+                attempt.sink,
+                error,
+            )
 
     # ---- on the loop --------------------------------------------------------------------------
 

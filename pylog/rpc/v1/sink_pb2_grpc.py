@@ -110,7 +110,7 @@ class SinkServicer:
         raise NotImplementedError('Method not implemented!')
 
     def AbortSinkBatch(self, request, context):
-        """Aborts the open attempts of a batch. A decision stands.
+        """Aborts the open attempts of a batch, or one of them. A decision stands.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -101,6 +101,10 @@ class Sinks(TransactionShard):
         request = AbortBatch(SINK, run, batch)
         return self.answer(lambda c, r: c.sinks.abort(self.wall_ms, r, request))
 
+    def abort_attempt(self, member: Member) -> Any:
+        request = AbortBatch(SINK, "", 0, member=member)
+        return self.answer(lambda c, r: c.sinks.abort(self.wall_ms, r, request))
+
     def states(self) -> dict[str, str]:
         """Of all transactional ids, by their numbers."""
         return {
@@ -234,6 +238,17 @@ def test_an_abort_undoes_no_decision(shard: Sinks) -> None:
     shard.decide(member)
     assert shard.abort() == BatchAborted(0)
     assert shard.states() == {"0": "PrepareCommit"}
+
+
+def test_an_attempt_is_aborted_alone(shard: Sinks) -> None:
+    failed, other = shard.staged(0), shard.staged(1)
+    assert shard.abort_attempt(failed) == BatchAborted(1)
+    assert shard.states() == {"0": "PrepareAbort", "1": "Ongoing"}
+    shard.write_markers()
+    again = shard.staged(0, attempt=1)
+    assert shard.abort_attempt(failed) == BatchAborted(0), "the id is another attempt's by now"
+    shard.decide(other, again)
+    assert shard.abort_attempt(again) == BatchAborted(0)
 
 
 def test_an_abort_ends_the_attempts_of_its_batch(shard: Sinks) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from pylog import errors
 from pylog.client.consumer.consumer import Consumer
+from pylog.client.sinks import staging_producer
 from pylog.client.sinks.sink_decider import SinkDecider
 from pylog.client.sinks.sink_types import SinkAttempt, SinkBatch, SinkKey, SinkRange
 from pylog.client.sinks.staging_producer import Prepared, StagingProducer
@@ -103,10 +104,35 @@ def test_ids_return_and_an_attempt_that_is_not_named_is_aborted(
             assert loser.begin_attempt(attempt(batch, 0, 2 * batch)) is None
             loser.send_arrow("one", rows("x", "y"))
             loser.flush()
-        prepared = staged(producer, values, batch, 2 * batch + 1)
-        decider(prepared).decide(batch_of(prepared, batch=batch))
+            prepared = staged(producer, values, batch, 2 * batch + 1)
+            decider(prepared).decide(batch_of(prepared, batch=batch))
     assert committed(cluster) == "abcdef"
     assert cluster.sinks.sinks["q", "s"].made == 2
+
+
+def test_closing_aborts_what_is_not_prepared(
+    cluster: FakeCluster, producer: StagingProducer
+) -> None:
+    prepared = staged(producer, "abc")
+    with make(cluster) as given_up:
+        assert given_up.begin_attempt(attempt(0, 1, 1)) is None
+        given_up.send_arrow("one", rows("x"))
+        given_up.flush()
+    assert list(cluster.sinks.sinks["q", "s"].tasks) == [prepared.member.transactional_id]
+    decider(prepared).decide(batch_of(prepared))
+    assert committed(cluster) == "abc"
+
+
+def test_closing_waits_for_no_coordinator_for_long(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging_producer, "ABORT_MS_MAX", 50)
+    with make(cluster) as given_up:
+        assert given_up.begin_attempt(attempt()) is None
+        cluster.transactions.faults["AbortSinkBatch"] = deque(
+            [errors.CoordinatorLoadInProgress.code] * 1_000
+        )
+    assert "not aborted yet" in caplog.text
 
 
 def test_a_batch_that_counts_already_is_not_written_again(
