@@ -40,6 +40,8 @@ logger = logging.getLogger("pylog.spark")
 # All of an orderly stop must fit into the two seconds after which both halves are gone.
 STOP_BROKERS_SECONDS: Final = 0.7
 STOP_SPARK_SECONDS: Final = 0.8
+STOP_SECONDS_MAX: Final = 1.7
+"""What has not ended by then ends as in a crash: a slow disk or a busy machine holds nothing up."""
 
 _PIDFD_GETFD: Final = 438  # the system call's number, the same on every architecture
 
@@ -149,6 +151,8 @@ class Driver:
         self._settings = settings
         self._conf = conf
         self._jvm_pid = jvm_pid
+        self._jvm = -1
+        """A descriptor of its process, once it is watched."""
         self._secret = secrets.token_bytes(32)
         self._one_host = conf.get("spark.master", "").startswith("local")
         self._application_id = ""
@@ -194,6 +198,9 @@ class Driver:
         announce = self._loop.create_task(self._announce())
         await self.until_stopped(self._head)
         announce.cancel()
+        last_resort = threading.Timer(STOP_SECONDS_MAX, self._end_now)
+        last_resort.daemon = True
+        last_resort.start()
         await self._stop_all()
         logger.info("stopped")
         sys.stdout.flush()
@@ -211,11 +218,11 @@ class Driver:
     # ---- starting ------------------------------------------------------------------------------
 
     def _watch_jvm(self) -> None:
-        fd = os.pidfd_open(self._jvm_pid)
-        self._loop.add_reader(fd, self._on_jvm_end, fd)
+        self._jvm = os.pidfd_open(self._jvm_pid)
+        self._loop.add_reader(self._jvm, self._on_jvm_end)
 
-    def _on_jvm_end(self, fd: int) -> None:
-        self._loop.remove_reader(fd)
+    def _on_jvm_end(self) -> None:
+        self._loop.remove_reader(self._jvm)
         self._jvm_gone = True
         self._status = 1
         self.stop("Spark's JVM has ended")
@@ -352,6 +359,14 @@ class Driver:
         if not self._stopping.is_set():
             logger.info("stopping: %s", why)
             self._stopping.set()
+
+    def _end_now(self) -> None:
+        """Both halves, whatever they wait for. On a thread of its own."""
+        logger.error("the stop took longer than %.1f s; what is left is ended", STOP_SECONDS_MAX)
+        sys.stderr.flush()
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._jvm, signal.SIGKILL)
+        os._exit(self._status or 1)
 
     async def until_stopped(self, head: Any) -> int:
         """The exit status so far, once the head is to end: it was told to, or its metadata log
