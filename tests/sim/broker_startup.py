@@ -120,7 +120,7 @@ class BrokerStartup:
             process.logs,
             incarnation_id=process.incarnation,
             host_id=process.node.machine.name,
-            rack=None,
+            rack=process.cluster.rack(process.node.number),
             listeners=usual_listeners(Endpoint(process.name, 9092), Endpoint(process.name, 9093)),
             software=Software("pylog", "1", features=SUPPORTED),
             highest_controller_epoch=process.membership.highest_controller_epoch,

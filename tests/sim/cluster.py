@@ -71,6 +71,7 @@ DRAWN = (
     "metadata batches",
     "groups",
     "transactions",
+    "racks",
 )
 
 
@@ -230,7 +231,7 @@ class Cluster:
 
     def broker_config(self) -> BrokerConfig:
         """The brokers' settings."""
-        disks = MOUNTS[: self.swarm.log_dirs]
+        disks, racks = MOUNTS[: self.swarm.log_dirs], self.swarm.racks
         return BrokerConfig.from_mapping(
             {
                 "min.insync.replicas": str(self.swarm.min_insync),
@@ -242,6 +243,7 @@ class Cluster:
                 "log.initial.task.delay.ms": "0",
                 "log.cleaner.dedupe.buffer.size": str(1 << 20),
                 "log.dirs": ",".join(disks) if len(disks) > 1 else "",
+                **({"replica.selector.class": "RackAwareReplicaSelector"} if racks else {}),
             }
         )
 
@@ -253,7 +255,13 @@ class Cluster:
             replica_fetch_max_bytes=self.swarm.fetch_max_bytes,
             replica_fetch_response_max_bytes=4 * self.swarm.fetch_max_bytes,
             waiting_requests_max=WAITING_MAX,
+            rack_aware_reads=self.swarm.racks > 0,
         )
+
+    def rack(self, number: int) -> str | None:
+        """Of the broker, or of the application, of that number."""
+        racks = self.swarm.racks
+        return f"rack {number % racks}" if racks else None
 
     # ---- what the controller published
 

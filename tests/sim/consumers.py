@@ -122,6 +122,7 @@ class ConsumerApp(Actor):
         self._kept = KeptMetadata(cluster, self, self.rng, self._on_metadata)
         drawn = self.rng.random() < 0.5
         self.read_committed = drawn if read_committed is None else read_committed
+        self._rack = cluster.rack(cluster.scheduler.rng(f"{name} rack").randrange(6)) or ""
         self._stands = self.rng.random() < 0.7  # framed streams; over gRPC a fetch never stands
         self.core = ConsumerCore(
             FetcherSettings(
@@ -483,6 +484,7 @@ class ConsumerApp(Actor):
             items,
             self.read_committed,
             stands,
+            "" if effect.leaders_only else self._rack,
         )
         serve = self.cluster.server(rpc).clients.serve_fetch
         asked = {item.topic_partition: item for item in effect.items}
@@ -505,6 +507,11 @@ class ConsumerApp(Actor):
             return
         found = [_fetched(data) for data in answer.partitions]
         for data in found:
+            if self._reads_follower(data.topic_partition, place[0]):
+                self._heard_of_follower(data)
+                continue
+            if data.preferred >= 0:
+                self.cluster.sometimes["consumer sent to a follower"] += 1
             if data.code:
                 name = errors.ERRORS_BY_CODE[data.code].__name__
                 self.cluster.sometimes[f"fetch: {name}"] += 1
@@ -517,6 +524,19 @@ class ConsumerApp(Actor):
         now_ms = self.now_ms()
         self._perform(*self.core.on_fetched(now_ms, place[0], correlation, found, answer.stands))
         self._look_for_jumps()
+
+    def _reads_follower(self, tp: TopicPartition, broker: int) -> bool:
+        """Whether that broker was asked as a follower, which is read in place of the leader."""
+        partition = self.positions.partitions.get(tp)
+        follower = None if partition is None else partition.follower
+        return follower is not None and follower.broker == broker
+
+    def _heard_of_follower(self, data: Fetched) -> None:
+        if data.code:
+            name = errors.ERRORS_BY_CODE[data.code].__name__
+            self.cluster.sometimes[f"follower refuses a consumer: {name}"] += 1
+        elif data.batches:
+            self.cluster.sometimes["follower read by a consumer"] += 1
 
     def _broken(self, place: tuple[int, int], rpc: Rpc) -> None:
         if self._streams.get(place) is rpc:
@@ -579,4 +599,5 @@ def _fetched(data: PartitionData) -> Fetched:
         diverging.end_offset if diverging else None,
         diverging.epoch if diverging else None,
         data.damaged_end if data.damaged_end > 0 else None,
+        data.preferred_replica,
     )

@@ -78,6 +78,8 @@ REQUIRED = (
     "standing fetch answered",
     "read committed",
     "consumer's fetch names epochs",
+    "consumer sent to a follower",
+    "follower read by a consumer",
     "fetch cut",
     "consumer meets a new topic",
     "epoch end asked",

@@ -164,6 +164,8 @@ class GroupSwarm:
     small_slice_bytes: int  # more is decoded beside the loop
 
 
+RACKS_SHARE = 0.2
+
 TRANSACTIONS_SHARE = 0.3
 
 PRODUCER_FAULTS = ("crash", "zombie", "stall", "pause")
@@ -221,6 +223,7 @@ class Swarm:
     metadata_batch_records: int = BATCH_RECORDS_MAX  # an append of more lies in several
     groups: GroupSwarm | None = None
     transactions: TransactionSwarm | None = None
+    racks: int = 0  # that the brokers stand in; consumers read the replica in their own
 
 
 def draw(
@@ -235,6 +238,7 @@ def draw(
     metadata_rng: random.Random,
     groups_rng: random.Random,
     transactions_rng: random.Random,
+    racks_rng: random.Random,
     groups: bool | None = None,
     transactions: bool | None = None,
 ) -> Swarm:
@@ -283,6 +287,8 @@ def draw(
     drawn = transactions_rng.random() < TRANSACTIONS_SHARE and swarm.groups is None
     if drawn if transactions is None else transactions:
         swarm = with_transactions(swarm, transactions_rng)
+    if racks_rng.random() < RACKS_SHARE and swarm.brokers > 1:
+        swarm = replace(swarm, racks=racks_rng.choice((2, 3)))
     return swarm
 
 

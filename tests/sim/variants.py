@@ -586,6 +586,18 @@ def _one_batch_further(item: PartitionFetch, records: Buffer) -> PartitionFetch:
     return following._replace(fetch_offset=Offset(following.fetch_offset + 1))
 
 
+def _all_that_a_follower_has(_self: fetches.Fetches, partition: Partition, request: Any) -> Offset:
+    if partition.leading is None:
+        return partition.log.bounds.end
+    if request.read_committed:
+        return partition.last_stable_offset
+    return partition.high_watermark
+
+
+def _in_racks(swarm: Swarm) -> Swarm:
+    return replace(swarm, racks=2)
+
+
 def _always_sure(_partition: Partition) -> None:
     return None
 
@@ -1193,6 +1205,12 @@ VARIANTS: dict[str, Variant] = {
     "standing_fetch_skips": Variant(
         "A standing fetch goes on one record too far",
         ((fetches, "_behind", _one_batch_further),),
+    ),
+    "followers_show_all": Variant(
+        "KIP-392: a follower shows its readers what is not committed",
+        ((fetches.Fetches, "upper_bound", _all_that_a_follower_has),),
+        leaning=_in_racks,
+        caught_by=1,
     ),
     "latest_too_early": Variant(
         "KIP-207: a new leader tells an end offset before it knows what is committed",
