@@ -30,7 +30,7 @@ if ! { [ -n "${JAVA_HOME:-}" ] && java_fits "$JAVA_HOME/bin/java"; } && ! java_f
   java=17
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt_update
-    # Debian 13 has only that. Not `| grep -q`: it ends early, and then the pipe may have failed.
+    # Debian 13 has only that. Not by a pipe, which the end of grep would break.
     [[ $(apt-cache policy openjdk-17-jre-headless) == *'Candidate: '[0-9]* ]] || java=21
   fi
   apt_install "Java $java" "openjdk-$java-jre-headless"

@@ -114,3 +114,13 @@ def test_import_is_cheap(module: str) -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_no_pipe_of_a_script_fails_because_it_ends_early() -> None:
+    """Under `pipefail`, `... | grep -q` may fail by the broken pipe although it has found."""
+    scripts = [*(ROOT / "tools").glob("*.sh"), ROOT / ".ci" / "run"]
+    assert scripts
+    for script in scripts:
+        text = script.read_text()
+        if "pipefail" in text:
+            assert not re.search(r"\| *grep +-[a-z]*q", text), script
