@@ -150,7 +150,7 @@ def consume(
 
 
 def _layout(settings: Settings, layout: str, null_text: str) -> Callable[[Record], bytes]:
-    """How a record is printed."""
+    """The function that formats a record for output."""
     from pylog.cli.record_format import as_json, compile_format
 
     try:

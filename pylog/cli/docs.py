@@ -130,7 +130,7 @@ class DocumentationServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The address of the page."""
         return f"http://127.0.0.1:{self.server_address[1]}/"
 
 

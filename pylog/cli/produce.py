@@ -85,7 +85,8 @@ class _Tally:
         return self.last + 1 if self.first_failed is None else self.first_failed
 
     def tell(self, *, stopped: bool) -> None:
-        """What failed, how many did not and, where sending has `stopped`, how to go on."""
+        """Reports the failed lines, the number of lines acknowledged and, where sending has
+        `stopped`, how to go on."""
         for number, error in self.faults:
             if failures.Form.as_json:
                 failures.tell_error(error, line=number)

@@ -45,7 +45,7 @@ def bind(listen: Listen, what: str) -> socket.socket:
 
 
 def address_of(listener: socket.socket) -> str:
-    """Where people find it, as `http://host:port`."""
+    """The address for browsers, as `http://host:port`."""
     host, port = listener.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
         host = socket.gethostname()

@@ -97,7 +97,8 @@ class Record(Generic[K, V]):
 
     @property
     def delivery_count(self) -> int | None:
-        """How often a share group has delivered the record, this time included; None elsewhere."""
+        """The number of times that a share group has delivered the record, this time included; None
+        elsewhere."""
         counts = self._chunk.delivery_counts
         return None if counts is None else counts[self._index]
 

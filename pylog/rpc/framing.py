@@ -107,7 +107,7 @@ class FrameCutter:
         self.held += more
 
     def free_buffer(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """The space for the next bytes; never empty."""
         if self._large is not None:
             if self._filled == self.held:
                 self.grow(self.usual_growth)

@@ -357,7 +357,7 @@ class Consumer:
         return _list_of(chosen)
 
     def _settle(self, chosen: dict[model.TopicPartition, model.OffsetAndMetadata]) -> None:
-        """What is committed need not be committed again."""
+        """Forget stored offsets that are committed: they need not be committed again."""
         for tp, at in chosen.items():
             if self._stored.get(tp) == at:
                 del self._stored[tp]
@@ -482,7 +482,7 @@ class Consumer:
         return str(self.list_topics(timeout=timeout).cluster_id)
 
     def consumer_group_metadata(self) -> model.ConsumerGroupMetadata:
-        """What this consumer is in its group, for `send_offsets_to_transaction`."""
+        """The identity of this consumer in its group, for `send_offsets_to_transaction`."""
         self._check_open()
         with translating():
             return self._consumer.group_metadata()

@@ -334,7 +334,7 @@ class Producer:
         self._until(timeout, self._producer.init_transactions)
 
     def begin_transaction(self) -> None:
-        """What is produced from now on belongs to a transaction."""
+        """Begin a transaction, to which all later messages belong."""
         self._until(0, self._producer.begin_transaction)
 
     def send_offsets_to_transaction(

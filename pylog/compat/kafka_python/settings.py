@@ -168,7 +168,7 @@ def common(given: Mapping[str, Any], passed: frozenset[str]) -> dict[str, Any]:
 
 
 def bootstrap_timeout_s(given: Mapping[str, Any]) -> float:
-    """How long a constructor looks for a broker."""
+    """The seconds for which a constructor looks for a broker."""
     wait_ms = given.get("bootstrap_timeout_ms") or _DEFAULTS["bootstrap_timeout_ms"]
     return float(wait_ms) / 1000
 

@@ -424,7 +424,7 @@ class KafkaConsumer:
         return position if metadata else position.offset
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """What this consumer is in its group."""
+        """The identity of this consumer in its group."""
         if self._group_id is None:
             return ConsumerGroupMetadata(None)
         with translating():
