@@ -47,7 +47,7 @@ def denied_in(response: log_pb2.MetadataResponse, known: Container[str]) -> list
 
 
 def controller_of(response: log_pb2.MetadataResponse) -> Address | None:
-    """Where the gateway is, by an answer of a broker."""
+    """The gateway's address in a broker's answer; None where it holds none."""
     if response.gateway or not response.HasField("controller"):
         return None
     return Address(response.controller.host, response.controller.port)

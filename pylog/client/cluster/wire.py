@@ -106,7 +106,7 @@ def refusal_of(error: grpc.aio.AioRpcError) -> errors.PylogError | None:
 
 
 def too_large_of(code: grpc.StatusCode, details: str) -> TooLarge | None:
-    """Which message met which limit, when that is why a call failed."""
+    """The message and the limit that it met, when that is why a call failed."""
     # A server that is only busy, or out of memory, says so under the same status.
     return TooLarge.told_in(details) if code is grpc.StatusCode.RESOURCE_EXHAUSTED else None
 

@@ -1,4 +1,5 @@
-"""How a poll waits, and what ends it: news, the time, a wakeup, a fault, or the consumer's end.
+"""The wait of a poll, and the events that end it: news, the time, a wakeup, a fault, or the
+consumer's end.
 
 On the user's thread. A poll that found something returns it, whatever else came meanwhile: a
 position that has moved is never followed by an error instead of its records. A fault of one

@@ -156,6 +156,6 @@ class FetcherSettings:
     follower_lease_ms: int = 300_000  # so long a follower is read, or is not after it has failed
 
     def backoff_ms(self, failures: int, jitter: float) -> int:
-        """How long to wait after so many: exponential, within 20 % (KIP-580)."""
+        """The milliseconds to wait after so many failures: exponential, within 20 % (KIP-580)."""
         wait = self.retry_backoff_ms * 2 ** min(max(failures - 1, 0), 30)
         return int(min(wait, self.retry_backoff_max_ms) * (0.8 + 0.4 * jitter))

@@ -1,4 +1,5 @@
-"""Which fetches a consumer has under way, and on which of its streams to each broker. Pure."""
+"""The fetches that a consumer has in flight, and its streams to each broker that carry them.
+Pure."""
 
 from __future__ import annotations
 

@@ -230,7 +230,8 @@ class ProducerLoop:
         return available
 
     def adopt(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
-        """What is sent from now on belongs to a transaction that somebody else has opened."""
+        """Continue a transaction that another producer has opened: all later records belong to
+        it."""
         with self.turn, self.lock:
             self.sender.adopt(transactional_id, producer_id, producer_epoch)
             self._messages = replace(self._messages, transactional_id=transactional_id)

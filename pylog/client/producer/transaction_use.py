@@ -171,7 +171,7 @@ class TransactionUse:
     def _first_result(
         self, waiter: Future[errors.PylogError | None], limit_s: float
     ) -> errors.PylogError | None:
-        """What the operation came to. BootstrapFailed, while it goes on, where no server has ever
+        """The outcome of the operation. BootstrapFailed, while it goes on, where no server has ever
         answered for `bootstrap.timeout.ms`; TimeoutError after `limit_s`.
         """
         cluster = self._loop.cluster

@@ -52,8 +52,8 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """What was at offsets `wanted` to `first` (exclusive) has rotted at its leader, which says
-    `reason`; what follows can be read.
+    """The records at offsets `wanted` to `first` (exclusive) are corrupt at their leader, which
+    gives `reason`; those that follow can be read.
     """
 
     wanted: int

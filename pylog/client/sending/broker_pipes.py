@@ -47,7 +47,7 @@ class Pipe:
 
     @property
     def oldest_ms(self) -> int:
-        """When the oldest unanswered request went out; there is one."""
+        """The time at which the oldest unanswered request was sent; one must exist."""
         return next(iter(self.in_flight.values())).sent_ms
 
     @property
@@ -89,7 +89,7 @@ class Pipes:
         return pipe
 
     def deadlines(self, now_ms: int, request_timeout_ms: int) -> Iterator[int]:
-        """When to look again: a broker may be tried again, or an answer is overdue."""
+        """The times at which a broker may be tried again, or an answer is overdue."""
         for pipe in self._pipes.values():
             if pipe.retry_at_ms > now_ms:
                 yield pipe.retry_at_ms

@@ -22,8 +22,8 @@ def next_sequence(sequence: int, count: int) -> int:
 
 
 class LaneState(Enum):
-    """What may be sent behind what is unresolved. Without idempotence all but GAP mean the same,
-    and there is none.
+    """The rules for sending behind unresolved batches. Without idempotence all states but GAP mean
+    the same, and GAP does not occur.
     """
 
     FIRST = "nothing was acknowledged under its producer id: one batch at a time"

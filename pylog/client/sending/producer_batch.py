@@ -25,9 +25,9 @@ BATCH_OVERHEAD: Final = 61
 
 
 class BatchState(Enum):
-    """How far a batch has come. Whether it may be stored, and whether a later one was accepted
-    before it, are facts of their own: they are so in each state. So is that it takes records,
-    because that is looked at for each record, without the lock.
+    """The states of a batch. Whether it may be stored, and whether a later one was accepted before
+    it, are facts of their own: they are so in each state. So is that it takes records, because that
+    is looked at for each record, without the lock.
     """
 
     WAITING = "it is to be sent, for the first time or again"

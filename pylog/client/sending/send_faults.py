@@ -41,8 +41,9 @@ SEQUENCE_REFUSED: Final = frozenset(
 
 
 class LastFaults:
-    """What a batch whose time is up tells: its partition's last fault since a success there, or
-    else the last one that concerns them all. Not what befell another partition.
+    """The fault in the message of a batch whose time is up: its partition's last fault since a
+    success there, or else the last one that concerns all partitions. Never the fault of another
+    partition.
     """
 
     def __init__(self) -> None:

@@ -71,7 +71,7 @@ class ShareSettings:
     retry_backoff_max_ms: int = 1_000
 
     def backoff_ms(self, failures: int, jitter: float) -> int:
-        """How long to wait after so many: exponential, within 20 % (KIP-580)."""
+        """The milliseconds to wait after so many failures: exponential, within 20 % (KIP-580)."""
         wait = self.retry_backoff_ms * 2 ** min(max(failures - 1, 0), 30)
         return int(min(wait, self.retry_backoff_max_ms) * (0.8 + 0.4 * jitter))
 
@@ -279,7 +279,7 @@ class ShareRequests:
         return -1 if leader is None else leader.epoch
 
     def _shares(self, wanted: dict[int, tuple[SharedPartition, ...]]) -> dict[int, int]:
-        """How many records each leader may be asked for."""
+        """The number of records that each leader may be asked for."""
         count = self._settings.max_poll_records
         if not self._settings.strict or not wanted:
             return dict.fromkeys(wanted, count)
