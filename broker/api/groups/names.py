@@ -1,4 +1,4 @@
-"""What requests about groups may be called by, and how much of it there may be.
+"""The limits for names and sizes in requests about groups.
 
 Apache Kafka takes names of up to 32 KiB. They stand in every record of a group, in the memory of
 every coordinator, and in the words of errors, so here they are as long as names are.

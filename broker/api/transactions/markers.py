@@ -48,7 +48,7 @@ class MarkersHandler:
         self._for_groups = for_groups
 
     async def write(self, markers: Sequence[WriteMarker]) -> list[Failure | None]:
-        """What became of each: None when it is committed, or the log is beyond it."""
+        """The outcome of each marker: None when it is committed, or the log is beyond it."""
         return list(await asyncio.gather(*map(self._write, markers)))
 
     async def write_for_admin(

@@ -1,4 +1,4 @@
-"""What coordinators of groups go by, under Kafka's names."""
+"""The settings of coordinators of groups, under Kafka's names."""
 
 from __future__ import annotations
 

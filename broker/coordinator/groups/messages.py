@@ -34,7 +34,7 @@ class OffsetCommit(NamedTuple):
 
 
 class OffsetsCommitted(NamedTuple):
-    """What became of each."""
+    """The outcome of each partition."""
 
     partitions: dict[TopicPartition, PylogError | None]
 
@@ -63,7 +63,7 @@ class OffsetDelete(NamedTuple):
 
 
 class OffsetsDeleted(NamedTuple):
-    """What became of each."""
+    """The outcome of each partition."""
 
     partitions: dict[TopicPartition, PylogError | None]
 
@@ -75,7 +75,7 @@ class DeleteGroups(NamedTuple):
 
 
 class GroupsDeleted(NamedTuple):
-    """What became of each."""
+    """The outcome of each group."""
 
     groups: dict[str, PylogError | None]
 

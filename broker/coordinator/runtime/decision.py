@@ -1,4 +1,5 @@
-"""What a coordinator makes of a request, of a timer, or of news: records, answers, timers. Pure."""
+"""The decisions of a coordinator about a request, a timer or news: records, answers, timers.
+Pure."""
 
 from __future__ import annotations
 

@@ -385,11 +385,11 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `on_time` has something to do; None: without another event never."""
+        """The time at which `on_time` has something to do; None: without another event never."""
         return self._wheel.next_deadline
 
     def on_time(self, now_ms: int, wall_ms: int) -> list[RuntimeEffect]:
-        """What is due."""
+        """The effects of all timers that are due."""
         out: list[RuntimeEffect] = []
         for due in self._wheel.advance(now_ms):
             led = self._led.get(due.partition)

@@ -111,6 +111,6 @@ class LeaveGroup(NamedTuple):
 
 
 class Left(NamedTuple):
-    """What became of each, in the order of the request."""
+    """The outcome of each member, in the order of the request."""
 
     members: tuple[tuple[Leaving, PylogError | None], ...]

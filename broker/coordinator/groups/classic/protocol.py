@@ -1,4 +1,4 @@
-"""What requests and time make of groups of the classic protocol. Pure: decisions come out.
+"""The classic protocol of groups: requests and time come in, decisions come out. Pure.
 
     EMPTY --join--> PREPARING_REBALANCE --all have joined, or time is up--> COMPLETING_REBALANCE
       ^                 ^        |                                              |      |
@@ -579,7 +579,7 @@ class ClassicProtocol:
             self._heard_of(group, group.members[member_id], decision)
 
     def on_timer(self, wall_ms: int, due: ClassicTimer) -> Decision:
-        """What the time of a group makes of it."""
+        """The group's decision when one of its timers is due."""
         decision = Decision()
         group = self._groups.get(due.group_id)
         if not isinstance(group, ClassicGroup):

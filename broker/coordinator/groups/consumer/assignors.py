@@ -153,7 +153,8 @@ class _Uniform:
         return still
 
     def _fill(self, left: dict[SubscribedTopic, list[int]]) -> None:
-        """What is left goes to those who have least, topics with the fewest readers first."""
+        """Give the partitions that are left to the members with the fewest, topics with the fewest
+        readers first."""
         for topic in sorted(left, key=lambda each: (len(self._subscribers[each]), each.name)):
             if not left[topic]:
                 continue

@@ -48,7 +48,7 @@ class ConsumerGroupState(Enum):
 
 
 class MemberState(IntEnum):
-    """How far a member has come, by the numbers of its record."""
+    """The states of a member, by the numbers of its record."""
 
     STABLE = 0
     """It has all that it should at its epoch."""
@@ -85,7 +85,7 @@ class ConsumerMember:
 
     @property
     def held(self) -> Partitions:
-        """What nobody else may have: it reads it, or may still."""
+        """The partitions that no other member may have: this one reads them, or may still."""
         return self.assigned | self.revoking
 
     @property
@@ -131,7 +131,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """What can be seen of it."""
+        """The state of the group that administrators see."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.group_epoch > self.assignment_epoch:

@@ -49,7 +49,7 @@ class ConsumerHeartbeat(NamedTuple):
 
 
 class ConsumerHeartbeatAnswer(NamedTuple):
-    """What the member goes by from now on."""
+    """The member's identity, epoch and assignment from now on."""
 
     member_id: str
     member_epoch: int

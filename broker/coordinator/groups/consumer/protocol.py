@@ -1,4 +1,4 @@
-"""What requests and time make of groups of the consumer protocol. Pure: decisions come out.
+"""The consumer protocol of groups: requests and time come in, decisions come out. Pure.
 
 A heartbeat does in one decision all that it gives occasion for: the member is new or has changed,
 or a topic has, so the group's epoch goes up; the epoch is above that of the target, so there is a
@@ -622,8 +622,8 @@ class ConsumerProtocol:
         may_wait: bool,
         decision: Decision,
     ) -> tuple[Partitions, int]:
-        """What the member should have, and the epoch of that. It is the group's, or the one before
-        where changes are collected and `may_wait`: what it says is true of the member, too.
+        """The member's target, and the epoch of that target. It is the group's, or the one before
+        where changes are collected and `may_wait`: what the epoch says is true of the member, too.
         """
         known = dict(group.target)
         if replaced is not None:

@@ -31,7 +31,7 @@ class ShareHeartbeat(NamedTuple):
 
 
 class ShareHeartbeatAnswer(NamedTuple):
-    """What the member goes by from now on."""
+    """The member's identity, epoch and assignment from now on."""
 
     member_id: str
     member_epoch: int

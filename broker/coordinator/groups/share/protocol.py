@@ -1,4 +1,4 @@
-"""What requests and time make of share groups. Pure: decisions come out.
+"""The protocol of share groups: requests and time come in, decisions come out. Pure.
 
 A heartbeat does in one decision all that it gives occasion for, as in the consumer protocol: the
 group's epoch goes up, targets are computed anew, and the member gets its own. Partitions whose
@@ -209,7 +209,7 @@ class ShareProtocol:
         return decision
 
     def _look_again(self, request: ShareHeartbeat, decision: Decision) -> ShareHeartbeatAnswer:
-        """What a heartbeat that stands is answered now."""
+        """The answer that a standing heartbeat gets now."""
         group, member = self._sender(request)
         return self._go_on(group, member, request, decision)
 

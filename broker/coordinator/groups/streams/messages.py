@@ -16,7 +16,7 @@ LEAVING: Final = -1
 
 
 class Endpoint(NamedTuple):
-    """Where a member answers queries of its state."""
+    """The address at which a member answers queries of its state."""
 
     host: str
     port: int
@@ -33,7 +33,7 @@ class StatusCode(IntEnum):
 
 
 class Status(NamedTuple):
-    """What keeps the application from its work, or what its members have to do."""
+    """The reason why the application does not work, or the next duty of its members."""
 
     code: StatusCode
     detail: str
@@ -75,7 +75,7 @@ class StreamsHeartbeat(NamedTuple):
 
 
 class StreamsHeartbeatAnswer(NamedTuple):
-    """What the member goes by from now on."""
+    """The member's epoch and tasks from now on."""
 
     member_id: str
     member_epoch: int

@@ -1,4 +1,4 @@
-"""What requests and time make of streams groups. Pure: decisions come out.
+"""The protocol of streams groups: requests and time come in, decisions come out. Pure.
 
 A heartbeat does in one decision all that it gives occasion for, as in the consumer protocol: the
 member is new or has changed, the topology is new, its topics are there or not, so the group's epoch
@@ -446,7 +446,7 @@ class StreamsProtocol:
         epochs: _Epochs,
         decision: Decision,
     ) -> tuple[Tasks, int]:
-        """What the member should work on, and the epoch of that."""
+        """The tasks that the member should work on, and their epoch."""
         if group.group_id in self._waiting:
             return NO_TASKS, max(1, group.assignment_epoch)
         if epochs.group_epoch == group.assignment_epoch:
