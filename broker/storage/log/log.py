@@ -323,7 +323,7 @@ class Log:
         return f"<Log {self.topic_partition} [{self._bounds.start}, {self._bounds.end})>"
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
-        """Where a read-committed reader must stop."""
+        """The offset at which a read-committed reader must stop."""
         return Offset(self._producers.now.last_stable_offset(high_watermark))
 
     # ---- append ---------------------------------------------------------------------------------

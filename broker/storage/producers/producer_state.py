@@ -304,9 +304,9 @@ class ProducerStates:
         return aborted
 
     def learn(self, earlier: ProducerStates) -> None:
-        """What `earlier` says of the same batches, of producers whose newest batch is the same in
-        both. It may know more of those before, which a cleaner has taken, or less: a snapshot of
-        Kafka's knows one, and so does one whose companion a crash has torn.
+        """Take the batches from `earlier` of producers whose newest batch is the same in both. It
+        may know more of those before, which a cleaner has taken, or less: a snapshot of Kafka's
+        knows one, and so does one whose companion a crash has torn.
         """
         for producer_id, packed in self._packed.items():
             other = earlier._packed.get(producer_id)
