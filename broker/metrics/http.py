@@ -72,7 +72,8 @@ class Source(Protocol):
         """Whether it serves."""
 
     async def targets(self) -> str | None:
-        """Where else to scrape, as Prometheus' HTTP service discovery reads it; None: not told."""
+        """The other addresses to scrape, as Prometheus' HTTP service discovery reads them; None:
+        this process does not list them."""
 
 
 @dataclass(frozen=True, slots=True)
