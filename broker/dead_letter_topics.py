@@ -1,4 +1,4 @@
-"""Which topics may be dead-letter topics of share groups (KIP-1191). Pure."""
+"""The rules for topics that may be dead-letter topics of share groups (KIP-1191). Pure."""
 
 from __future__ import annotations
 

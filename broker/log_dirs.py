@@ -58,5 +58,6 @@ def directories_of(root: str, broker: int, entries: Sequence[str]) -> list[str]:
 
 
 def roots_of(root: str, entries: Sequence[str]) -> list[str]:
-    """Where directories of brokers are looked for: the data root, and the absolute entries."""
+    """The roots under which directories of brokers are searched: the data root, and the absolute
+    entries."""
     return list(dict.fromkeys([root, *(normpath(e) for e in entries if e.startswith("/"))]))

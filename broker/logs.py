@@ -32,8 +32,8 @@ KINDS_MAX: Final = 2_000
 
 @dataclass(slots=True)
 class Identity:
-    """Who this process is, as far as it knows by now. One per process: its loop writes it, whoever
-    logs reads it.
+    """The identity of this process, as far as it is known by now. One per process: its loop writes
+    it, every logger reads it.
     """
 
     broker: int | None = None
@@ -156,7 +156,8 @@ class Floods(logging.Filter):
         return held is not None
 
     def _count(self, key: tuple[str, int, str], limit: int) -> int | None:
-        """How many were held back before this one; None: this one is, too."""
+        """The number of lines that were held back before this one; None: this one is held back,
+        too."""
         now_ms = self._clock.monotonic_ms()
         window = self._windows.get(key)
         if window is None or now_ms - window[0] >= WINDOW_MS:

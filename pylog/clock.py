@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where a shell gets its time from."""
+    """The source of a shell's time."""
 
     def monotonic_ms(self) -> int:
         """Milliseconds since an arbitrary start; never goes back."""

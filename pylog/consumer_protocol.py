@@ -137,7 +137,8 @@ def decode_assignment(data: bytes) -> Assignment:
 
 
 def decode_shared_out(user_data: bytes | None) -> dict[str, int] | None:
-    """How many partitions each topic had that the leader shared out; None: that is not told."""
+    """The number of partitions that each topic had when the leader assigned them; None: the leader
+    did not say."""
     if user_data is None or not user_data.startswith(_SHARED_OUT):
         return None
     reader = Reader(user_data[len(_SHARED_OUT) :], "what the group's leader has shared out")
@@ -168,7 +169,7 @@ class Reader:
         return number
 
     def count(self, *, element_bytes: int) -> int:
-        """How many elements follow; each takes so many bytes at least."""
+        """The number of elements that follow, each of at least `element_bytes`."""
         count, left = self.int32(), len(self._data) - self._at
         if not 0 <= count <= left // element_bytes:
             raise self._refused(f"an array announces {count} elements in {left} bytes")

@@ -1,5 +1,5 @@
-"""Which of the two distributions this package came with: pylog-spark, which has everything, or
-pylog-client, the package alone.
+"""The distribution that this package came with: pylog-spark, which has everything, or pylog-client,
+the package alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def installed(folder: Path | None = None) -> dict[str, str]:
 
 
 def clash(found: dict[str, str]) -> str:
-    """What is wrong when both are installed, and how to mend it; empty when they are not."""
+    """The fault and its remedy when both distributions are installed; empty when they are not."""
     if len(found) < 2:
         return ""
     both = " and ".join(f"{name} {found[name]}" for name in (WHOLE, CLIENT))

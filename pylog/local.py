@@ -55,7 +55,8 @@ _Ports = tuple[int, int, int]
 
 
 def _gateway_address(listen: str | None) -> tuple[str, int]:
-    """Where the gateway is to listen; InvalidConfig as told by `LocalCluster`."""
+    """The host and port on which the gateway shall listen; InvalidConfig as `LocalCluster`
+    documents it."""
     text = "127.0.0.1:0" if listen is None else listen
     host, _, number = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     host = host.removeprefix("[").removesuffix("]")
@@ -270,8 +271,9 @@ class LocalCluster:
 
     @property
     def metrics_urls(self) -> dict[str | int, str]:
-        """Where each process serves metrics, by broker id and `controller`, as `http://host:port`;
-        empty unless the cluster was made with `config={"metrics.listen": "127.0.0.1:0"}`.
+        """The address at which each process serves metrics, by broker id and `controller`, as
+        `http://host:port`; empty unless the cluster was made with
+        `config={"metrics.listen": "127.0.0.1:0"}`.
         """
         said: dict[str | int, str] = {}
         if self._head is not None and self._head.metrics:
@@ -281,7 +283,7 @@ class LocalCluster:
 
     @property
     def console_url(self) -> str | None:
-        """Where the web pages are; None without `console=True`."""
+        """The address of the web pages; None without `console=True`."""
         return f"http://127.0.0.1:{self._console_port}/" if self._console_port else None
 
     @property

@@ -84,8 +84,8 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """What a member is in its group: its generation, or its epoch in the new protocol; -1 while it
-    has none.
+    """The identity of a member in its group: its generation, or its epoch in the new protocol; -1
+    while it has none.
     """
 
     group_id: str
@@ -95,8 +95,8 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class PreparedTransaction(NamedTuple):
-    """Which transaction a producer has prepared (KIP-939), to be kept with what decides about it:
-    as text it is `producer id:epoch`, and empty where nothing is prepared.
+    """The transaction that a producer has prepared (KIP-939), to be stored with the decision about
+    it: as text it is `producer id:epoch`, and empty where nothing is prepared.
     """
 
     producer_id: int = NO_PRODUCER_ID
@@ -128,7 +128,8 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a produced record landed. `offset` is -1 when `acks=0` never told."""
+    """The place of a produced record in the log. `offset` is -1 after `acks=0`, where no broker
+    answers."""
 
     topic: str
     partition: int

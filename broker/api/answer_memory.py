@@ -1,4 +1,4 @@
-"""How many bytes of answers wait for clients to take them, over all of a broker's connections.
+"""The bytes of answers that wait for clients to take them, over all of a broker's connections.
 
 Above the limit (`queued.max.response.bytes`) no fetch begins, and an answer that was found
 meanwhile is dropped and looked for again when there is room. Connections that take next to nothing

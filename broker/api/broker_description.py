@@ -14,7 +14,7 @@ from pylog_broker.replication.messages import PartitionState
 
 
 class PartState(Enum):
-    """How a part of a broker is. An administrator reads the value."""
+    """The state of a part of a broker. An administrator reads the value."""
 
     STARTING = "starting"
     """It is not of use yet."""

@@ -1,4 +1,4 @@
-"""Where a request comes from, as an edge tells it to the handlers."""
+"""The origin of a request, as an edge describes it to the handlers."""
 
 from __future__ import annotations
 

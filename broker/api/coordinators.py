@@ -1,4 +1,4 @@
-"""How handlers reach the coordinators of this broker."""
+"""The interfaces by which handlers reach the coordinators of this broker."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ class ShareGroupStates(Protocol):
         """There is none of any of them."""
 
     async def summary(self, group_id: str, partition: TopicIdPartition) -> StateSummary:
-        """How far the group is in a partition."""
+        """The progress of the group in a partition."""
 
     async def log_end(self, partition: TopicIdPartition) -> Offset:
-        """Where a consumer would find no more records, as the partition's leader tells it."""
+        """The offset behind the last record that a consumer can read, from the partition's
+        leader."""

@@ -19,7 +19,7 @@ VIEWS_KEPT_MAX: Final = 16
 
 
 class MetadataQuery(NamedTuple):
-    """Which topics, by name and by id; or all of them."""
+    """The topics that a client asks for, by name and by id; or all of them."""
 
     topics: tuple[str, ...] = ()
     topic_ids: tuple[str, ...] = ()
@@ -85,8 +85,9 @@ class MetadataHandler:
         self._views: dict[MetadataQuery, ClusterView] = {}
 
     async def handle(self, _context: RequestContext, query: MetadataQuery) -> ClusterView:
-        """What was asked, each unknown topic with its own failure; the same object to who asks the
-        same while nothing has changed. Raises InvalidRequest when it is too much.
+        """The topics that the query asks for, each unknown topic with its own failure; equal
+        queries get the same object while nothing has changed. Raises InvalidRequest when it is too
+        much.
         """
         image, controller = self._image(), self._controller()
         seen = id(image), image.offset, controller

@@ -96,7 +96,7 @@ async def _answered(
 
 
 class EpochQuery(NamedTuple):
-    """Where does `leader_epoch` end? -1: `current_leader_epoch` is not checked."""
+    """A question for the end of `leader_epoch`. -1: `current_leader_epoch` is not checked."""
 
     topic_partition: TopicPartition
     current_leader_epoch: LeaderEpoch
@@ -113,7 +113,7 @@ class EpochAnswer(NamedTuple):
 
 
 class OffsetForLeaderEpochHandler:
-    """Where leader epochs end (KIP-101, KIP-320). Lives on the broker's loop."""
+    """The ends of leader epochs (KIP-101, KIP-320). Lives on the broker's loop."""
 
     def __init__(self, manager: ReplicaManager, image: Callable[[], MetadataImage]) -> None:
         self._manager = manager

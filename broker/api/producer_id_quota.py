@@ -1,4 +1,5 @@
-"""Which clients get a fresh producer id, and which wait for one (after KIP-936).
+"""The quota that gives some clients a fresh producer id and makes others wait for one (after
+KIP-936).
 
 Pure. A token bucket, as Kafka's quota of controller mutations (KIP-599), for each address and for
 each client id: full, it holds what the limit allows within the window, and it fills up evenly. One
@@ -117,8 +118,8 @@ class ProducerIdQuota:
 
 
 def source_of(host: str) -> str:
-    """What an address counts as: of an IPv6 one the network, out of which its host may take any
-    address. What is no address stands for itself.
+    """The name under which an address is counted: for IPv6 its network, out of which a host may
+    take any address. A text that is no address stands for itself.
     """
     try:
         address = ipaddress.ip_address(host.partition("%")[0])

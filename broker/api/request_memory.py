@@ -1,4 +1,5 @@
-"""How many bytes of requests a broker holds, over all its connections, and who reads on.
+"""The bytes of requests that a broker holds, over all its connections, and the connections that
+read on.
 
 Two kinds count: what has come of requests that are not handed over yet, by the size of the buffers
 that were made for it, and what is in work: the batches whose acknowledgement is due, and the

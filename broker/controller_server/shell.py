@@ -40,7 +40,8 @@ ROOM_RETRY_SECONDS: Final = 0.5
 
 
 class _Written(NamedTuple):
-    """How many effects were appended, the last offset of them, and what stopped the rest."""
+    """The number of effects that were appended, the last offset of them, and the error that stopped
+    the rest."""
 
     appended: int
     offset: Offset | None
@@ -279,7 +280,7 @@ class ControllerShell:
     # ---- time ------------------------------------------------------------------------------------
 
     def _look_again(self) -> None:
-        """When the controller wants to be looked at next."""
+        """Set the timer to the controller's next deadline."""
         if not self._stopped:
             now_ms = self._clock.monotonic_ms()
             self._timer.set(self._loop, now_ms, self.controller.next_deadline_ms)

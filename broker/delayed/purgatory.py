@@ -62,12 +62,12 @@ class Purgatory(Generic[K]):
         self._count = 0
 
     def __len__(self) -> int:
-        """How many operations wait."""
+        """The number of operations that wait."""
         return self._count
 
     @property
     def watched_keys(self) -> int:
-        """How many keys have at least one operation."""
+        """The number of keys that have at least one operation."""
         return len(self._watched)
 
     def has_waiting(self, key: K) -> bool:
@@ -152,7 +152,7 @@ class Purgatory(Generic[K]):
 
     @property
     def next_deadline(self) -> int | None:
-        """When to call `advance` next, or None."""
+        """The time for the next call of `advance`, or None."""
         return self._wheel.next_deadline if self._count else None
 
     def _satisfied(self, operation: DelayedOperation[K], key: K | None) -> bool:

@@ -109,7 +109,7 @@ class TimingWheel(Generic[T]):
 
     @property
     def next_deadline(self) -> int | None:
-        """When to call `advance` next, or None when nothing waits.
+        """The time for the next call of `advance`, or None when nothing waits.
 
         Never after the earliest deadline; before it by at most the width of that item's slot,
         where `advance` moves it to a finer level.

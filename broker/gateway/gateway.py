@@ -126,6 +126,6 @@ class Gateway:
         await self._leaders.close()
 
     def _locate(self, broker: BrokerId) -> Sequence[Endpoint]:
-        """Where clients that come through the gateway find a broker."""
+        """The addresses at which clients that come through the gateway find a broker."""
         registration = self._controller.image.brokers.get(broker)
         return () if registration is None else registration.inner_endpoints

@@ -77,7 +77,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
 
     @property
     def open_sessions(self) -> int:
-        """How many session streams are open."""
+        """The number of open session streams."""
         return sum(map(len, self._streams.values()))
 
     def _check(self, context: Context, method: str) -> None:
@@ -196,7 +196,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
     async def ClaimBroker(
         self, request: cluster_pb2.ClaimBrokerRequest, context: Context
     ) -> cluster_pb2.ClaimBrokerResponse:
-        """Which broker to be."""
+        """Answer which broker the process shall be."""
         self._check(context, "ClaimBroker")
         claim = codec.decode_claim(request)
         answer = await self._ask(

@@ -1,4 +1,4 @@
-"""Where a call over gRPC comes from."""
+"""The origin of a call over gRPC."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def encode_response_header(api_key: int, api_version: int, correlation_id: int) 
 
 
 def correlation_of(buffer: memoryview) -> int:
-    """Which request a response frame answers."""
+    """The correlation id of the request that a response frame answers."""
     if len(buffer) < _CORRELATION.size:
         raise MalformedMessage(f"a response of {len(buffer)} bytes has no header")
     (correlation_id,) = _CORRELATION.unpack_from(buffer, 0)
@@ -131,7 +131,7 @@ def correlation_of(buffer: memoryview) -> int:
 
 
 def response_body(buffer: memoryview, api_key: int, api_version: int) -> int:
-    """Where the body of a response begins."""
+    """The position at which the body of a response begins."""
     if api_key == api_versions.KEY or api_version < FLEXIBLE_FROM[api_key]:
         return _CORRELATION.size
     if len(buffer) > _CORRELATION.size and not buffer[_CORRELATION.size]:

@@ -123,7 +123,8 @@ def _add(response: ProduceResponse, topic_id: bytes, ack: PartitionAck) -> None:
 
 
 async def produce_there(ask: Ask, batch: PartitionBatch, timeout_ms: int) -> PartitionAck:
-    """What became of a batch that another broker was sent. Raises what reaching it fails with."""
+    """The outcome of a batch that was sent to another broker. Raises the errors of a broker that
+    cannot be reached."""
     assert batch.topic_id is not None
     name = batch.topic_partition
     data = TopicProduceData(

@@ -125,7 +125,7 @@ class ShareStates(Protocol):
         """There is no state."""
 
     async def summary(self, key: SharePartitionKey) -> StateSummary:
-        """How far the group is."""
+        """The progress of the group."""
 
 
 Ask = Callable[[BrokerApi[Any, Any], Any], Awaitable[Any]]

@@ -93,7 +93,8 @@ class CreatePartitions:
 
 @dataclass(frozen=True, slots=True)
 class GrownTopic:
-    """How many partitions the topic has now (or would have), or why it was not grown."""
+    """The partition count that the topic has now (or would have), or the reason why it was not
+    grown."""
 
     name: str
     failure: Failure | None = None
@@ -152,7 +153,7 @@ class ConfigsAltered:
 
 @dataclass(frozen=True, slots=True)
 class ConfigsQuestion:
-    """Which settings of one resource to describe; `names` None: all of them."""
+    """The settings of one resource to describe; `names` None: all of them."""
 
     resource_type: ConfigResourceType
     resource_name: str
@@ -160,8 +161,8 @@ class ConfigsQuestion:
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from: Apache Kafka's numbers. The first five stand over one another, the
-    strongest first; a group's own value stands where a topic's does.
+    """The sources of a value, with Apache Kafka's numbers. The first five stand over one another,
+    the strongest first; a group's own value stands where a topic's does.
     """
 
     DYNAMIC_TOPIC_CONFIG = 1

@@ -1,4 +1,4 @@
-"""Which configuration holds, and why: the sources of each setting over one another.
+"""The configuration that holds, and why: the sources of each setting over one another.
 
 The strongest first: the own value of a topic or a group, a broker's dynamic one, the cluster's
 dynamic one, what the broker was started with, Kafka's default. Pure; nothing here changes or checks

@@ -55,7 +55,7 @@ class BrokerDirectory:
 
 @dataclass(frozen=True, slots=True)
 class ClaimBroker:
-    """Which broker shall this incarnation be?"""
+    """The question of an incarnation which broker it shall be."""
 
     incarnation_id: str
     host_id: str

@@ -45,8 +45,8 @@ KAFKA: Final = "kafka"
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where a broker listens, by the address that others are told. A protocol or a purpose that
-    this version does not know is kept as it is, for those that do.
+    """The place where a broker listens, by the address that others connect to. A protocol or a
+    purpose that this version does not know is kept as it is, for those that do.
     """
 
     name: str
@@ -151,19 +151,19 @@ class RegisterBrokerRecord:
 
     @property
     def client_endpoint(self) -> Endpoint:
-        """Where programs of users make their calls."""
+        """The address to which clients send their calls."""
         found = endpoint_of(self.listeners, GRPC, CLIENTS)
         assert found is not None, self.listeners  # no registration is taken without
         return found
 
     @property
     def stream_endpoint(self) -> Endpoint | None:
-        """Where it takes framed streams of clients; None: nowhere."""
+        """The address for framed streams of clients; None: the broker has none."""
         return endpoint_of(self.listeners, FRAMED, CLIENTS)
 
     @property
     def replication_endpoint(self) -> Endpoint:
-        """Where other brokers fetch from it."""
+        """The address from which other brokers fetch."""
         found = endpoint_of(self.listeners, KAFKA, BROKERS)
         assert found is not None, self.listeners  # no registration is taken without
         return found
@@ -181,8 +181,8 @@ class RegisterBrokerRecord:
 
     @property
     def inner_endpoints(self) -> tuple[Endpoint, ...]:
-        """Where its clients' listener is for others of the cluster, best first: at its own address,
-        which replication uses, or by the name that clients are told.
+        """The addresses of the clients' listener for others of the cluster, best first: the
+        broker's own address, which replication uses, or the name that clients connect to.
         """
         own = Endpoint(self.replication_endpoint.host, self.client_endpoint.port)
         return tuple(dict.fromkeys((own, self.client_endpoint)))

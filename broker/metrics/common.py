@@ -27,7 +27,7 @@ def version() -> str:
 
 
 def add_connections(page: Page, quotas: ConnectionQuotas) -> None:
-    """How many there are, and were refused."""
+    """Add the number of connections, and of refused ones."""
     page.add_all(
         names.CONNECTIONS, {(listener,): count for listener, count in quotas.by_listener.items()}
     )
@@ -42,7 +42,8 @@ def add_connections(page: Page, quotas: ConnectionQuotas) -> None:
 
 
 async def add_disks(page: Page, directories: Sequence[str]) -> None:
-    """How full their disks are. Asked on a thread: a disk may take its time."""
+    """Add the free and total space of the directories' disks. Asked on a thread: a disk may take
+    its time."""
     loop = asyncio.get_running_loop()
     free: dict[tuple[object, ...], int] = {}
     total: dict[tuple[object, ...], int] = {}

@@ -22,7 +22,7 @@ OTHER_TOPICS: Final = "(other)"
 
 
 class Histogram:
-    """How many values fell under each of `BOUNDS`, and their sum."""
+    """The number of values under each of `BOUNDS`, and their sum."""
 
     __slots__ = ("counts", "sum")
 
@@ -64,7 +64,8 @@ class TopicBytes:
 
 
 class IsrChanges:
-    """How often the in-sync replicas of partitions led here became fewer, and more."""
+    """The number of times that the in-sync replicas of partitions led here became fewer, and
+    more."""
 
     __slots__ = ("expands", "shrinks")
 

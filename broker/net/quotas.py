@@ -46,7 +46,7 @@ class Limits:
     last_descriptor: int = INT_MAX
 
     def of_address(self, address: str) -> int:
-        """How many connections the address may have."""
+        """The number of connections that the address may have."""
         return self.overrides.get(address, self.per_ip)
 
 
@@ -69,7 +69,7 @@ class ConnectionQuotas:
         self.by_listener.setdefault(name, 0)
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long to take no connection; 0: one may be taken now."""
+        """The milliseconds to take no connection; 0: one may be taken now."""
         rate = self.limits.creation_rate
         if rate >= INT_MAX:
             return 0

@@ -1,4 +1,5 @@
-"""How many connections a process may have, by what it may have open. Pure.
+"""The number of connections that a process may have, by the number of files that it may have open.
+Pure.
 
 Connections and logs take their descriptors from the same number. A log that gets none is a fault
 of the disk in all but name, and takes its replica offline; a connection that gets none tries again.

@@ -1,4 +1,4 @@
-"""How far the groups that a broker coordinates are behind, for its metrics.
+"""The lag of the groups that a broker coordinates, for its metrics.
 
 A coordinator knows the offsets of its groups; the ends of logs it knows where it has a replica,
 which is everywhere in a cluster of three with three replicas. Elsewhere `pylog_high_watermark` of
@@ -68,7 +68,7 @@ async def add_group_lags(
 def _behind(
     committed: Mapping[TopicPartition, int], here: Mapping[TopicPartition, Partition]
 ) -> list[TopicPartition] | None:
-    """Where records are left, of the partitions that are here; None when none of them is."""
+    """The partitions with records left, of those that are here; None when none of them is here."""
     known = [tp for tp in sorted(committed) if tp in here]
     if not known:
         return None

@@ -42,9 +42,10 @@ def check_limits(config: BrokerConfig, *, files_max: int, memory_max: int) -> No
 
 
 def open_segments_max(files_max: int) -> int:
-    """How many full segments may stay open for readers: a quarter of what the process may have.
-    Connections leave logs the half; so as much again is there for the three files that each
-    partition has open, and for what rolls, checkpoints and passes of the cleaner open in between.
+    """The number of full segments that may stay open for readers: a quarter of the files that the
+    process may open. Connections leave logs the half; so as much again is there for the three files
+    that each partition has open, and for what rolls, checkpoints and passes of the cleaner open in
+    between.
     """
     return files_max // 4
 
@@ -64,7 +65,7 @@ def memory_max(cgroups: Path = _CGROUPS, own_cgroup: Path = Path("/proc/self/cgr
 
 
 def _cgroup_files(cgroups: Path, own_cgroup: Path) -> list[Path]:
-    """Where a memory limit may stand: at the own group and all above it, both versions."""
+    """The files that may hold a memory limit: at the own group and all above it, both versions."""
     found = []
     try:
         lines = own_cgroup.read_text().splitlines()

@@ -98,7 +98,7 @@ class ControllerLink:
         raise AssertionError
 
     async def claim(self, request: ClaimBroker, seconds: float) -> BrokerClaim | Failure:
-        """Which broker to be."""
+        """The broker that this process shall be."""
         answer = await self._call("ClaimBroker", codec.encode_claim(request), seconds)
         return codec.decode_claimed(answer)
 

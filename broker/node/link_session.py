@@ -1,4 +1,5 @@
-"""How a broker begins a session with its controller: two calls, then a proof for each call."""
+"""The beginning of a broker's session with its controller: two calls, then a proof for each
+call."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ class Handshake:
         self.first = cluster_pb2.AuthenticateRequest(client_nonce=self.session.nonce)
 
     def second(self, answer: Any) -> cluster_pb2.AuthenticateRequest:
-        """What follows the answer to the first; ClusterAuthorizationFailed when the controller is
-        none of this cluster.
+        """The second request, out of the answer to the first; ClusterAuthorizationFailed when the
+        controller is none of this cluster.
         """
         return cluster_pb2.AuthenticateRequest(
             client_nonce=self.session.nonce,

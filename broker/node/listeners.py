@@ -1,4 +1,4 @@
-"""Where a broker listens, and what it tells others of that."""
+"""The listeners of a broker, and the addresses that it registers for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which brokers this host could be, by the directories that it has: what a claim offers.
+"""The brokers that this host could be, by the directories that it has: the contents of a claim.
 
 A broker with several log directories is offered by each that is there, so it is found again while a
 disk of it is missing. When any of them is locked, the broker runs.

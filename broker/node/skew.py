@@ -1,4 +1,4 @@
-"""Which partitions get far more than their share of a topic's records. Pure.
+"""The partitions that get far more than their share of a topic's records. Pure.
 
 A partition function that skews fills one partition, and with it one broker's disk and one consumer,
 while the others idle. A broker compares the replicas that it has, which is all of a topic where it

@@ -147,6 +147,6 @@ class Upkeep:
 
 @dataclass(slots=True)
 class _Due:
-    """When the checkpoints of a directory are to be written next."""
+    """The times at which the checkpoints of a directory are to be written next."""
 
     checkpoint_ms: int

@@ -10,7 +10,7 @@ from pylog.errors import InvalidConfig
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen."""
+    """An address to listen on."""
 
     host: str
     port: int

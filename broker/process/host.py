@@ -28,8 +28,8 @@ def host_id() -> str:
 
 
 def open_files_max() -> int:
-    """How many files and connections this process may have open: as many as it is allowed to ask
-    for. The usual soft limit of 1024 is for programs that use select().
+    """The number of files and connections that this process may have open: as many as it is allowed
+    to ask for. The usual soft limit of 1024 is for programs that use select().
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

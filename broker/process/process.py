@@ -36,7 +36,7 @@ _log = logging.getLogger("pylog.process")
 
 @dataclass(slots=True)
 class Stops:
-    """How the process is asked to end. `hurry`: flush, but wait for nobody else."""
+    """The requests to end the process. `hurry`: flush, but wait for nobody else."""
 
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     hurry: asyncio.Event = field(default_factory=asyncio.Event)

@@ -143,7 +143,7 @@ def _resource(kind: ConfigResourceType, name: str) -> admin_pb2.ConfigResource:
 
 
 def questions_from(request: admin_pb2.DescribeConfigsRequest) -> list[ConfigsQuestion]:
-    """Which settings to describe. InvalidRequest for resources that have none."""
+    """The settings to describe. InvalidRequest for resources that have none."""
     return [*map(_question, request.resources)]
 
 

@@ -373,7 +373,7 @@ def deleted(answer: OffsetsDeleted) -> group_pb2.OffsetDeleteResponse:
 
 
 def filters_from(request: group_pb2.ListGroupsRequest) -> ListGroups:
-    """Which groups are asked for."""
+    """The groups that a request asks for."""
     return ListGroups(tuple(request.states), tuple(request.types))
 
 

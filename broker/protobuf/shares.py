@@ -221,7 +221,7 @@ def offsets_asked(
 def offsets_told(
     groups: Iterable[ShareOffsets],
 ) -> share_pb2.DescribeShareGroupOffsetsResponse:
-    """How far groups are."""
+    """The answer with the progress of groups."""
     return share_pb2.DescribeShareGroupOffsetsResponse(
         groups=[
             share_pb2.ShareGroupOffsets(
@@ -247,7 +247,7 @@ def _offset(each: ShareOffset) -> share_pb2.ShareGroupOffset:
 
 
 def alter_from(request: share_pb2.AlterShareGroupOffsetsRequest) -> AlterOffsets:
-    """Where a group is to begin anew."""
+    """The offsets at which a group shall begin anew."""
     return AlterOffsets(
         request.group_id,
         tuple(

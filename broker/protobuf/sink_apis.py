@@ -11,7 +11,8 @@ from pylog_broker.protobuf.unary import AnyBound, Bound
 
 
 def sink_apis(handler: SinksHandler) -> tuple[AnyBound, ...]:
-    """What queries whose batches count once, and whoever looks after them, ask of a broker."""
+    """The requests of queries whose batches count once, and of administrators of sinks, bound to
+    the handler."""
     return (
         Bound(
             apis.BEGIN_SINK_TASK,

@@ -157,7 +157,7 @@ def aborted(answer: BatchAborted) -> sink_pb2.AbortSinkBatchResponse:
 
 
 def filter_from(request: sink_pb2.ListSinksRequest) -> ListSinks:
-    """Which sinks are asked for."""
+    """The sinks that a request asks for."""
     return ListSinks(request.query_id, request.sink_id, request.receipts)
 
 

@@ -192,7 +192,7 @@ def heartbeat_answered(answer: StreamsHeartbeatAnswer) -> pb.StreamsGroupHeartbe
 
 
 def groups_from(request: pb.StreamsGroupDescribeRequest) -> list[str]:
-    """Which groups to describe."""
+    """The groups to describe."""
     return list(request.group_ids)
 
 

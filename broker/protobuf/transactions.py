@@ -200,7 +200,7 @@ def _described(answer: Described) -> transaction_pb2.DescribedTransaction:
 
 
 def filters_from(request: transaction_pb2.ListTransactionsRequest) -> ListTransactions:
-    """Which transactions are asked for."""
+    """The transactions that a request asks for."""
     return ListTransactions(
         tuple(request.states),
         tuple(request.producer_ids),

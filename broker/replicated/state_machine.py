@@ -108,7 +108,8 @@ class ReplicatedStateMachine(Generic[ImageT, RecordT, EffectT]):
         self.epoch: LeaderEpoch = NO_EPOCH
         """Under which it leads."""
         self.next_offset = Offset(committed.offset + 1)
-        """Where the next slice begins; of a leader, where the next written record will lie."""
+        """The offset at which the next slice begins; of a leader, that of the next record to be
+        written."""
         self._open: list[RecordT] = []  # written since the last append
         self._uncommitted: deque[AppendRecords[RecordT]] = deque()
         self._held: deque[tuple[Offset, EffectT]] = deque()
@@ -147,8 +148,8 @@ class ReplicatedStateMachine(Generic[ImageT, RecordT, EffectT]):
         self._open.append(record)
 
     def seal(self, effects: list[EffectT]) -> list[AppendRecords[RecordT] | EffectT]:
-        """What may leave now: the append of everything written, then those of `effects` that rest
-        on nothing uncommitted; the others are held.
+        """The effects that may leave now: the append of everything written, then those of `effects`
+        that rest on nothing uncommitted; the others are held.
         """
         assert self.phase is Phase.LEADING, self.phase
         out: list[AppendRecords[RecordT] | EffectT] = []
@@ -177,8 +178,8 @@ class ReplicatedStateMachine(Generic[ImageT, RecordT, EffectT]):
         return found
 
     def commit(self, offset: Offset) -> list[EffectT]:
-        """What leaves because everything up to `offset` is committed. A repeat changes nothing, and
-        an append that reaches beyond is not committed.
+        """The effects that leave because everything up to `offset` is committed. A repeat changes
+        nothing, and an append that reaches beyond is not committed.
         """
         assert self.phase is not Phase.RESIGNED, self.phase
         assert not self._open

@@ -1,4 +1,4 @@
-"""What the dead-letter topic of a share group gets (KIP-1191), as bytes. Pure.
+"""The records of the dead-letter topic of a share group (KIP-1191), as bytes. Pure.
 
 A dead letter tells in headers where its record lies, of which group it is, how often it was
 delivered and why it is delivered no more. Key and value go along where the group wants that. A
@@ -126,8 +126,8 @@ def copies(
     bytes_max: int,
     unpacked_bytes_max: int,
 ) -> tuple[dict[int, Copied], int]:
-    """What a read of the log from that offset has found, by offset, and the offset up to which that
-    is all that there is: soon after `bytes_max`. A batch that unpacks to more than
+    """The records of a read of the log from that offset, by offset, and the offset up to which
+    those are all that there are: soon after `bytes_max`. A batch that unpacks to more than
     `unpacked_bytes_max` cannot be read.
 
     What cannot be read is left out, as if the log did not have it: where it lies is known.
@@ -160,7 +160,7 @@ def _bytes(part: Buffer | None) -> bytes | None:
 
 
 def _ends(records: Buffer) -> list[int]:
-    """Where each batch ends, as far as they can be told apart."""
+    """The end of each batch, as far as they can be told apart."""
     ends: list[int] = []
     with contextlib.suppress(CorruptMessage):
         ends.extend(header.next_offset for _, header in iter_headers(records))

@@ -20,7 +20,7 @@ class LogBatch(NamedTuple):
 
 
 def log_batches(batches: Buffer, aborted: Iterable[tuple[int, int]] = ()) -> list[LogBatch]:
-    """What a read of the log has found. `aborted`: transactions with records in it that were
+    """The batches of a read of the log. `aborted`: transactions with records in it that were
     aborted, by their producer's id and first offset.
 
     Ends where a batch cannot be read, which the next read tells by an error of its own.

@@ -1,4 +1,4 @@
-"""What leaders of partitions and coordinators of groups ask of the share coordinator, of one
+"""The requests of partition leaders and group coordinators to the share coordinator, about one
 partition each. Plain values.
 """
 
@@ -40,7 +40,7 @@ class StateRead(NamedTuple):
 
 
 class WriteState(NamedTuple):
-    """What has changed."""
+    """The changes of a partition's state since the write before."""
 
     key: SharePartitionKey
     state_epoch: int
@@ -51,8 +51,8 @@ class WriteState(NamedTuple):
 
 
 class StateSummary(NamedTuple):
-    """How far a group is in a partition. `delivery_complete_count`: records from the start offset
-    on that are done; -1: not known.
+    """The progress of a group in a partition. `delivery_complete_count`: records from the start
+    offset on that are done; -1: not known.
     """
 
     state_epoch: int

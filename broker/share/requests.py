@@ -44,8 +44,8 @@ class ShareAcknowledge(NamedTuple):
 
 
 class SharePartitionData(NamedTuple):
-    """What a fetch has of a partition. `failure`: of the fetch; `acknowledge_failure`: of the
-    acknowledgements.
+    """A partition's part of the answer to a fetch. `failure`: of the fetch; `acknowledge_failure`:
+    of the acknowledgements.
     """
 
     topic_id: TopicId
@@ -66,7 +66,7 @@ class ShareFetched(NamedTuple):
 
 
 class SharePartitionAck(NamedTuple):
-    """What became of a partition's acknowledgements."""
+    """The outcome of a partition's acknowledgements."""
 
     topic_id: TopicId
     partition: int

@@ -80,7 +80,7 @@ class ShareSessions:
         return len(self._sessions)
 
     def of_group(self, group_id: str) -> int:
-        """How many sessions members of the group have here."""
+        """The number of sessions that members of the group have here."""
         return self._by_group.get(group_id, 0)
 
     def get(self, key: SessionKey) -> ShareSession | None:

@@ -1,4 +1,4 @@
-"""What a share group goes by at the leaders of its partitions, under Kafka's names. Pure."""
+"""The settings of a share group at the leaders of its partitions, under Kafka's names. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BY_DURATION: Final = "by_duration:"
 
 
 class Reset(Enum):
-    """Where a group begins to read a partition of which it has no state."""
+    """The place where a group begins to read a partition of which it has no state."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -49,14 +49,14 @@ class ShareSettings:
 
 
 class ShareSettingsOf(Protocol):
-    """What a group goes by at the moment."""
+    """The present settings of a group."""
 
     def __call__(self, group_id: str) -> ShareSettings: ...
 
 
 def reset_of(text: str) -> tuple[Reset, int]:
-    """What `share.auto.offset.reset` says, and the duration in ms where it is by duration. Raises
-    InvalidConfig.
+    """The meaning of `share.auto.offset.reset`, and the duration in ms where it is by duration.
+    Raises InvalidConfig.
     """
     wanted = text.strip().lower()
     if wanted.startswith(_BY_DURATION):

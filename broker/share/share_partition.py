@@ -48,8 +48,8 @@ _FIRST_OFFSET: Final = attrgetter("first_offset")
 
 
 class AcknowledgementBatch(NamedTuple):
-    """What becomes of acquired records, `last_offset` included. `types`: one byte for all of them,
-    or one for each, by the numbers of `Acknowledgement`.
+    """The acknowledgements of acquired records, `last_offset` included. `types`: one byte for all
+    of them, or one for each, by the numbers of `Acknowledgement`.
     """
 
     first_offset: int
@@ -66,8 +66,9 @@ class AcquiredRecords(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """How many records a member asks for. `record_limit`: never more (KIP-1206); else whole batches
-    of the log, so that the last one may take it beyond. `batch_size`: of one range at most.
+    """The number of records that a member asks for. `record_limit`: never more (KIP-1206); else
+    whole batches of the log, so that the last one may take it beyond. `batch_size`: of one range at
+    most.
     """
 
     max_records: int
@@ -76,8 +77,8 @@ class Wanted(NamedTuple):
 
 
 class StateWrite(NamedTuple):
-    """What the share coordinator is to know. `delivery_complete_count`: records from the start
-    offset on that are done.
+    """The state to write at the share coordinator. `delivery_complete_count`: records from the
+    start offset on that are done.
     """
 
     number: int
@@ -210,7 +211,7 @@ class SharePartition:
         return Offset(self._next) if self._room() > 0 else None
 
     def _room(self) -> int:
-        """How many more records may be under way."""
+        """The number of further records that may be in flight."""
         return self._start + self.settings.partition_max_record_locks - self._next
 
     # ---- runs ------------------------------------------------------------------------------------
@@ -288,8 +289,9 @@ class SharePartition:
         batches: Iterable[LogBatch],
         wanted: Wanted,
     ) -> list[AcquiredRecords]:
-        """What the member gets of these batches, which the log has from that offset on. What may be
-        acquired and is not in the log is archived, and so is what members must not see.
+        """The records that the member gets of these batches, which the log has from that offset on.
+        Records that may be acquired and are not in the log are archived, and so are those that
+        members must not see.
         """
         found: list[_Run] = []
         cursor, left = max(int(from_offset), self._start), wanted.max_records
@@ -483,7 +485,7 @@ class SharePartition:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `on_time` may have something to do."""
+        """The time at which `on_time` may have something to do."""
         return self._lock_ends_ms
 
     def on_time(self, now_ms: int) -> int:
@@ -542,9 +544,7 @@ class SharePartition:
         return self._is_dirty or self._start != self._written_start
 
     def take_write(self) -> StateWrite:
-        """What has changed since the write before. Then `on_written`, or the partition is loaded
-        anew.
-        """
+        """The changes since the last write. Then `on_written`, or the partition is loaded anew."""
         assert self.must_write
         number = self._last_write = self._in_flight = self._last_write + 1
         self._written_start, self._is_dirty = self._start, False

@@ -54,7 +54,7 @@ def combined(
 
 
 def fault_in(batches: Iterable[StateBatch]) -> str | None:
-    """What is wrong with batches that somebody sent; None: nothing."""
+    """The fault in batches that a client sent; None: there is none."""
     after = 0
     for batch in sorted(batches, key=_FIRST):
         if batch.first_offset < after or batch.last_offset < batch.first_offset:

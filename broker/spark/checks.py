@@ -69,8 +69,8 @@ def problems(conf: Mapping[str, str], *, brokers: int) -> list[Problem]:
 
 
 def open_doors(conf: Mapping[str, str]) -> list[str]:
-    """What Spark lets everybody do who reaches its ports, and the setting against it; nothing where
-    they are on loopback, as pylog's own.
+    """The rights that Spark gives to everybody who reaches its ports, each with the setting against
+    it; none where the ports are on loopback, as pylog's own.
     """
     bound = conf.get("spark.driver.bindAddress", conf.get("spark.driver.host", ""))
     if conf.get("spark.master", "").startswith("local") and Address(bound, 1).is_loopback:

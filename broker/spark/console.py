@@ -120,7 +120,7 @@ class ConsoleProcess:
 
 
 async def _line(descriptor: int) -> bytes:
-    """What is written there up to a line's end, or up to the end."""
+    """The bytes written there up to a line's end, or up to the end."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
     said = bytearray()

@@ -20,8 +20,8 @@ GRACE_MS: Final = 1_400
 
 
 def command(first: int, second: int) -> list[str]:
-    """What starts a guardian of two processes. Without the current directory among the places of
-    modules: a user's `select.py` there would be taken for the standard library's.
+    """The command that starts a guardian of two processes. Without the current directory among the
+    places of modules: a user's `select.py` there would be taken for the standard library's.
     """
     return [sys.executable, "-P", "-m", "pylog_broker.spark.guardian", str(first), str(second)]
 

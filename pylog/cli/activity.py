@@ -1,4 +1,5 @@
-"""What a cluster does: ends of logs and positions of groups, looked at twice. Pure, but for `look`.
+"""The activity of a cluster: ends of logs and positions of groups, looked at twice. Pure, but for
+`look`.
 
 Rates are what moved between two looks. A topic that was made meanwhile counts from the next look
 on, and one that was cut or whose group was set back moves by nothing.

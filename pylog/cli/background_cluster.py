@@ -68,8 +68,8 @@ def start_in_background(
 
 
 def _first_line(output: IO[bytes]) -> dict[str, object] | None:
-    """What the command says when it is ready; None when it ends before. The pipe is closed then:
-    the command writes nothing more into it.
+    """The line that the command prints when it is ready, parsed; None when it ends before. The pipe
+    is closed then: the command writes nothing more into it.
     """
     with output:
         line = output.readline()

@@ -270,7 +270,7 @@ def consume(
 
 
 def _at_the_beginning(consumer: Consumer, topic: str) -> int:
-    """How many records there are at most."""
+    """The number of records there are at most, with the consumer at the beginning of the topic."""
     partitions = [TopicPartition(topic, n) for n in consumer.partitions_for(topic)]
     first, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     consumer.assign(partitions)
@@ -332,7 +332,7 @@ def end_to_end(
     partitions: int,
     factor: int,
 ) -> None:
-    """How long a record takes from `send` into a consumer's hands, at a steady rate, linger 0.
+    """Measure the time from `send` to a consumer's hands, at a steady rate, linger 0.
 
     \b
     pylog bench end-to-end --rate 1000 --records 10000

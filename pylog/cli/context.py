@@ -70,8 +70,8 @@ class Settings:
         }
 
     def once_brokers_are_there(self, create: Callable[[], T]) -> T:
-        """What `create` gives. A cluster that has just been started may have too few brokers yet:
-        with a `--wait` that was asked for it is tried again for so long.
+        """The result of `create`. A cluster that has just been started may have too few brokers
+        yet: where the user gave a longer `--wait`, `create` is tried again for so long.
         """
         wait_s = self.wait_s if self.wait_s > WAIT_S else 0
         deadline_ms = SYSTEM_CLOCK.monotonic_ms() + wait_s * 1000
@@ -164,8 +164,8 @@ def client_settings(items: Iterable[str], taken: Iterable[str]) -> dict[str, Any
 
 @contextlib.contextmanager
 def telling_outcomes(show: Callable[[Any, Any], None]) -> Iterator[None]:
-    """When only some items of a call fail: `show` what succeeded, one line for each failure, and
-    the exit status of a failure.
+    """Reports a call of which only some items failed: `show` for each success, one line for each
+    failure, and the exit status of a failure.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Where a group's offsets are to be set: what people ask for, as one offset for each partition.
+"""The offsets that a reset of a group commits: a user's target, as one offset for each partition.
 
 Kafka's `kafka-consumer-groups --reset-offsets` is the model: a target outside of a partition's
 offsets becomes its first offset or its end, and is told.

@@ -26,7 +26,8 @@ from pylog.model import RecordMetadata
 
 FAULTS_SHOWN_MAX: Final = 5
 INTERRUPTED_SECONDS_MAX: Final = 5.0
-"""How long Ctrl-C waits for what is under way, to tell how much of it got there."""
+"""The time for which Ctrl-C waits for records in flight, to tell how many of them were
+acknowledged."""
 _OPTIONS: Final = ("acks", "compression_type", "bootstrap_servers")
 
 
@@ -85,7 +86,8 @@ class _Tally:
         return self.last + 1 if self.first_failed is None else self.first_failed
 
     def tell(self, *, stopped: bool) -> None:
-        """What failed, how many did not and, where sending has `stopped`, how to go on."""
+        """Reports the failed lines, the number of lines acknowledged and, where sending has
+        `stopped`, how to go on."""
         for number, error in self.faults:
             if failures.Form.as_json:
                 failures.tell_error(error, line=number)

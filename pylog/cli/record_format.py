@@ -1,4 +1,4 @@
-"""How `pylog consume` prints a record: by a format like kcat's, or as JSON."""
+"""The format in which `pylog consume` prints a record: one like kcat's, or JSON."""
 
 from __future__ import annotations
 

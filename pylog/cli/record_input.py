@@ -1,4 +1,5 @@
-"""How `pylog produce` reads a line as a record: text, or what `pylog consume --json` prints."""
+"""The forms of a line that `pylog produce` reads as a record: text, or the output of `pylog consume
+--json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When `pylog local` starts a process again that has ended, and when it gives it up. Pure."""
+"""The rules by which `pylog local` restarts a process that has ended, or gives it up. Pure."""
 
 from __future__ import annotations
 

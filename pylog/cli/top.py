@@ -67,7 +67,7 @@ Show = Callable[["Look | None", Look], None]
 
 @contextlib.contextmanager
 def _screen(settings: Settings, rows: int) -> Iterator[Show]:
-    """Where a person watches, each look is in the place of the one before."""
+    """The function that shows a look. On a terminal each look replaces the one before."""
     if settings.as_json:
         yield _show_json
         return

@@ -1,4 +1,4 @@
-"""What topics take on disks, by what brokers say of their directories."""
+"""The disk space of topics, as brokers describe their log directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What passes between the user's thread and a client's cores: answers, and the user's code. Pure.
+"""The values that pass between the user's thread and a client's cores: answers, and the user's
+code. Pure.
 
 The client's lock is held around all of it, also where an answer is looked at: nobody but the user's
 thread waits, and it does so outside of here.

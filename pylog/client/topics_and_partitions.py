@@ -1,4 +1,4 @@
-"""How callers may name topics, partitions and places in them."""
+"""The forms in which callers may name topics, partitions and offsets in them."""
 
 from __future__ import annotations
 

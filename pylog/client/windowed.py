@@ -11,7 +11,7 @@ WINDOWS: Final = 2
 
 
 class Windowed:
-    """How many numbers came in the last windows, their sum and the largest one."""
+    """The count of numbers that came in the last windows, their sum and the largest one."""
 
     __slots__ = ("_started_ms", "_windows")
 

@@ -1,4 +1,4 @@
-"""What the poller asks of the cluster, one function for each part of what is known.
+"""The poller's questions to the cluster, one function for each part of a snapshot.
 
 Each gives a value and a fault in words, which is empty where everything could be had.
 """
@@ -54,7 +54,7 @@ def topics(admin: AdminClient) -> tuple[Mapping[str, TopicDescription], str]:
 
 
 def ends(admin: AdminClient, known: Mapping[str, TopicDescription]) -> tuple[Ends, str]:
-    """Where the next record of each partition that has a leader will be."""
+    """The log end offset of each partition that has a leader."""
     wanted: dict[TopicPartition, str | int] = {
         TopicPartition(topic.name, each.partition): "latest"
         for topic in known.values()
@@ -113,7 +113,7 @@ def transactions(admin: AdminClient) -> tuple[list[TransactionListing], str]:
 
 
 def _whole(ask: Callable[[], Mapping[K, T]]) -> tuple[Mapping[K, T], Mapping[K, errors.PylogError]]:
-    """What could be had, and the faults of the rest."""
+    """The results that came, and the faults of the rest."""
     try:
         return ask(), {}
     except errors.PartialFailure as error:

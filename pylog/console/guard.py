@@ -1,4 +1,5 @@
-"""What stands before all pages: who may ask, how much, and what browsers may do with answers.
+"""The guard before all pages: it decides who may ask, how much, and what browsers may do with
+answers.
 
 A page on a loopback address can be reached by any web site that a person visits at the same time.
 So names that a stranger could have made to point here (DNS rebinding) are refused, requests that
@@ -124,7 +125,7 @@ def _with_headers(send: Send) -> Callable[[Message], Awaitable[None]]:
 
 
 class Token:
-    """What a form must carry. One for each process: only its own pages know it."""
+    """The secret that a form must carry. One for each process: only its own pages know it."""
 
     def __init__(self) -> None:
         self.text = secrets.token_urlsafe(32)

@@ -1,4 +1,4 @@
-"""How numbers went over time, in bounded memory. Pure."""
+"""Numbers over time, in bounded memory. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all pages share: what is known, the clients, and how many may do what at the same time."""
+"""The state that all pages share: the snapshot, the clients, and limits on concurrent work."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WAIT_SECONDS: Final = 5.0
 
 @dataclass(slots=True)
 class Clients:
-    """How pages get a client; tests give fakes."""
+    """The ways in which pages get a client; tests give fakes."""
 
     admin: AdminClient
     open_consumer: Callable[..., Consumer]
@@ -141,13 +141,13 @@ class Hub:
                 await self.stopping.wait()
 
     async def ask(self, call: Callable[[], T]) -> T:
-        """What a blocking question to the cluster gives. ThrottlingQuotaExceeded while too many are
-        under way.
+        """The result of a blocking question to the cluster. ThrottlingQuotaExceeded while too many
+        are under way.
         """
         return await self._elsewhere(call, self._calls)
 
     async def read(self, call: Callable[[], T]) -> T:
-        """What a blocking read of a topic gives."""
+        """The result of a blocking read of a topic."""
         return await self._elsewhere(call, self._reads)
 
     def close(self) -> None:

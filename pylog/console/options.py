@@ -1,4 +1,4 @@
-"""What a console is told when it starts, and its limits."""
+"""The options with which a console starts, and its limits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Listen:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleOptions:
-    """How one console works. `client`: keyword arguments of every client object that it makes.
+    """The options of one console. `client`: keyword arguments of every client object that it makes.
 
     `host_names`: names, beside localhost and numeric addresses, under which browsers may come.
     `schemas`: Avro schemas of values by topic, as JSON text.

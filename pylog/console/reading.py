@@ -42,8 +42,9 @@ Keep = Callable[["Record"], Any]
 
 @dataclass(slots=True)
 class Found:
-    """What a read found. `kept`: what `keep` made of the records, in order. `positions`: where each
-    partition goes on; `at_end`: whether that is where they ended. `looked_at`: records in all.
+    """The result of a read. `kept`: the results of `keep` for the records, in order. `positions`:
+    where each partition goes on; `at_end`: whether each log ended there. `looked_at`: records in
+    all.
     """
 
     kept: list[Any] = field(default_factory=list)
@@ -235,7 +236,7 @@ class _Reader:
 def _listed(
     ask: Callable[..., dict[TopicPartition, int]], partitions: list[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, errors.PylogError]]:
-    """What could be had of these partitions, and the faults of the rest."""
+    """The offsets of these partitions that came, and the faults of the rest."""
     if not partitions:
         return {}, {}
     try:

@@ -45,7 +45,7 @@ def bind(listen: Listen, what: str) -> socket.socket:
 
 
 def address_of(listener: socket.socket) -> str:
-    """Where people find it, as `http://host:port`."""
+    """The address for browsers, as `http://host:port`."""
     host, port = listener.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
         host = socket.gethostname()
@@ -102,7 +102,7 @@ async def serve(
     server = _Server(_config(build_app(hub)), hub)
     serving = asyncio.ensure_future(server._serve([listener]))  # without its signal handlers
     poller.start()
-    # What decodes records takes a second to be imported: not of the first reader's time.
+    # The decoders of records take a second to be imported: not of the first reader's time.
     warming = asyncio.ensure_future(asyncio.to_thread(_import_readers))
     try:
         while not server.started and not serving.done():

@@ -1,4 +1,5 @@
-"""What the console knows of the cluster, and since when it does not know more. Pure values."""
+"""The console's picture of the cluster, with the time since which each part is out of date. Pure
+values."""
 
 from __future__ import annotations
 
@@ -63,17 +64,17 @@ class GroupLook:
 
     @property
     def members(self) -> int | None:
-        """How many there are; None where that is not known."""
+        """The number of members; None where that is not known."""
         return None if self.description is None else len(self.description.members)
 
     @property
     def topics(self) -> frozenset[str]:
-        """What it reads, or has read."""
+        """The topics that the group reads, or has read."""
         return frozenset(tp.topic for tp in self.lags or {})
 
     @property
     def spark_query(self) -> str | None:
-        """What a Spark query says of itself where it commits its progress; None of other groups."""
+        """The description that a Spark query commits with its progress; None of other groups."""
         for each in (self.lags or {}).values():
             text = "" if each.committed is None else each.committed.metadata
             if text.startswith("Spark query"):

@@ -39,7 +39,7 @@ class Shown:
 
 
 def show(data: bytes | None, bytes_max: int, *, pretty: bool, schema: Any = None) -> Shown:
-    """What the bytes say, cut behind `bytes_max`. `schema`: of Avro, where one is known."""
+    """The bytes as text, cut behind `bytes_max`. `schema`: of Avro, where one is known."""
     if data is None:
         return Shown("null", "", 0)
     if not data:

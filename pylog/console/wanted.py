@@ -1,4 +1,4 @@
-"""Which records of a topic somebody wants to see, out of a page's address. Pure."""
+"""The records of a topic that a user asks to see, as a page's address names them. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ PARTITIONS_MAX: Final = 100
 
 
 class WantedError(ValueError):
-    """What is asked for cannot be had; says which field is wrong and what to give."""
+    """The page's address asks for something impossible; the message names the field and what to
+    give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Wanted:
 
 
 def parse(topic: str, query: Mapping[str, str]) -> Wanted:
-    """What an address asks for; WantedError names the field that is wrong."""
+    """The request in a page's address; WantedError names the field that is wrong."""
     start = query.get("from", "") or "newest"
     if start not in STARTS:
         raise WantedError(f"from={start[:50]!r}: it must be one of {', '.join(STARTS)}")

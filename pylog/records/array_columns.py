@@ -46,7 +46,7 @@ class ArrayColumns:
 
     @property
     def fields(self) -> NDArray[np.int64]:
-        """Where the parts of each record lie, for other kernels."""
+        """The positions of each record's parts, for other kernels."""
         return self._fields
 
     def values(self) -> list[Any]:

@@ -58,7 +58,8 @@ def split_columns(
     stops: Any,
     sizes: Any,
 ) -> int:
-    """How many batches: batch i ends before row `stops[i]` and has `sizes[i]` bytes of records.
+    """The number of batches: batch i ends before row `stops[i]` and has `sizes[i]` bytes of
+    records.
 
     As many records in each as fit `limit` bytes; a larger record has a batch to itself.
     `key_lengths` and `header_sizes` may be empty: no keys, no headers.

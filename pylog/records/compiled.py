@@ -1,4 +1,4 @@
-"""When compiled kernels are worth their loading.
+"""The choice between compiled kernels and plain Python: loading must be worth its time.
 
 From the cache they take a third of a second of processor time, uncached seconds; plain Python
 encodes a million records in that time (`joined`), or decodes a hundred thousand. So a process that

@@ -32,7 +32,7 @@ def wrap_int64(value: int) -> int:
 
 
 class RecordFields(NamedTuple):
-    """Where one record's parts lie. Positions count from the start of the parsed buffer."""
+    """The positions of one record's parts, counted from the start of the parsed buffer."""
 
     timestamp_delta: int
     offset_delta: int
@@ -92,7 +92,7 @@ def encode_records(
 def decode_records(
     buffer: Buffer, start: int, end: int, count: int, last_offset_delta: int
 ) -> list[RecordFields]:
-    """Where the parts of the `count` records in `buffer[start:end]` lie.
+    """The positions of the parts of the `count` records in `buffer[start:end]`.
 
     Offset deltas must rise and stay within `last_offset_delta`; compaction leaves gaps. Raises
     RecordFault.
@@ -190,7 +190,7 @@ def _skip_headers(buffer: Buffer, position: int, count: int, end: int, index: in
 
 
 def split_records(sizes: Sequence[int], limit: int) -> list[int]:
-    """Where batches end (exclusive) so that each holds at most `limit` bytes of records that take
+    """The ends of batches (exclusive) that each hold at most `limit` bytes of records of these
     `sizes`, or a single larger one.
     """
     stops: list[int] = []

@@ -56,7 +56,7 @@ class OpenedBatches:
 
     @property
     def records(self) -> int:
-        """How many records the headers declare; safe to allocate for."""
+        """The number of records that the headers declare; safe to allocate for."""
         return int(self.table[:, scanning.COUNT].sum())
 
     def cut(self, row: int, error: PylogError) -> None:

@@ -74,7 +74,7 @@ def _record(timestamp_delta: int, offset_delta: int, tail: bytes) -> bytes:
 
 
 def _tail(key: bytes | None, value: bytes | None, headers: bytes) -> bytes:
-    """What stands in a record behind its deltas."""
+    """The bytes of a record behind its deltas."""
     parts = []
     for data in (key, value):
         parts += [_NULL] if data is None else [encode_varint(len(data)), data]

@@ -97,7 +97,8 @@ class Record(Generic[K, V]):
 
     @property
     def delivery_count(self) -> int | None:
-        """How often a share group has delivered the record, this time included; None elsewhere."""
+        """The number of times that a share group has delivered the record, this time included; None
+        elsewhere."""
         counts = self._chunk.delivery_counts
         return None if counts is None else counts[self._index]
 
@@ -156,7 +157,7 @@ class RecordChunk:
         self.values = self._first_values = values
         self.next_offset = next_offset
         self.delivery_counts: list[int] | None = None
-        """Where a share group has delivered the records."""
+        """The delivery count of each record, where a share group has delivered them; else None."""
         self._source = source
 
     def __len__(self) -> int:

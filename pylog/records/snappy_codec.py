@@ -102,7 +102,8 @@ def _xerial_blocks(source: memoryview, max_bytes: int) -> list[tuple[memoryview,
 
 
 def _declared(block: memoryview, left: int, max_bytes: int | None = None) -> int:
-    """How much a raw block says it holds, which its bytes can hold and which is still allowed."""
+    """The decompressed bytes that a raw block declares; a fault where the block cannot hold them or
+    fewer are `left`."""
     try:
         declared = int(snappy.decompress_raw_len(block))
     except DecompressionError as error:

@@ -93,7 +93,8 @@ def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> list[tuple[st
 
 
 def reconnecting(first_ms: int, longest_ms: int) -> list[tuple[str, int]]:
-    """How long a channel rests after an attempt to connect failed, at first and at most."""
+    """The options for a channel's pause after a failed attempt to connect: the first one and the
+    longest."""
     return [
         ("grpc.initial_reconnect_backoff_ms", min(first_ms, longest_ms, INT_MAX)),
         ("grpc.max_reconnect_backoff_ms", min(longest_ms, INT_MAX)),
@@ -101,13 +102,13 @@ def reconnecting(first_ms: int, longest_ms: int) -> list[tuple[str, int]]:
 
 
 def connected_within(attempt_ms: int) -> list[tuple[str, int]]:
-    """How long one attempt to connect may take."""
+    """The option for the time that one attempt to connect may take."""
     # Despite its name.
     return [("grpc.min_reconnect_backoff_ms", min(attempt_ms, INT_MAX))]
 
 
 def idle_at_most(idle_ms: int) -> list[tuple[str, int]]:
-    """How long a channel keeps a connection without calls; -1: for ever."""
+    """The option for the time that a channel keeps a connection without calls; -1: for ever."""
     return [("grpc.client_idle_timeout_ms", min(idle_ms, INT_MAX) if idle_ms >= 0 else INT_MAX)]
 
 

@@ -128,8 +128,8 @@ def read_hello(body: memoryview) -> stream_pb2.StreamHello:
 
 
 def read_welcome(body: memoryview) -> stream_pb2.StreamWelcome:
-    """What a broker's first frame says; raises the error that it refuses with, and InvalidRequest
-    for anything else.
+    """The welcome in a broker's first frame; raises the error that it refuses with, and
+    InvalidRequest for anything else.
     """
     if len(body) and body[0] == ERROR:
         raise read_fault(body)

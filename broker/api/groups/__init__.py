@@ -1,1 +1,1 @@
-"""What members of groups, and whoever looks after groups, ask of a broker."""
+"""The requests that group members and administrators of groups send to a broker."""

@@ -58,8 +58,8 @@ class CommittedOffsetsHandler:
         self._commit_timeout_ms = commit_timeout_ms
 
     async def commit(self, _context: RequestContext, request: CommitOffsets) -> OffsetsCommitted:
-        """What became of each partition, in the order of the request. A position of a topic that is
-        not there is kept by nobody.
+        """The outcome of each partition, in the order of the request. No position of a topic that
+        does not exist is stored.
 
         Raises InvalidGroupId, InvalidRequest, and what `GroupCoordinator.commit_offsets` raises.
         """
@@ -140,8 +140,8 @@ class CommittedOffsetsHandler:
         return topic is not None and topic.topic_id != committed.topic_id
 
     async def delete(self, _context: RequestContext, request: OffsetDelete) -> OffsetsDeleted:
-        """What became of each, in the order of the request. Raises InvalidGroupId, InvalidRequest,
-        and what `GroupCoordinator.delete_offsets` raises.
+        """The outcome of each partition, in the order of the request. Raises InvalidGroupId,
+        InvalidRequest, and what `GroupCoordinator.delete_offsets` raises.
         """
         check_group_id(request.group_id)
         check_partitions(len(request.partitions))

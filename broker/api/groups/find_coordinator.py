@@ -21,7 +21,7 @@ NO_BROKER: Final = BrokerId(-1)
 
 
 class CoordinatorType(Enum):
-    """What a coordinator is responsible for."""
+    """The kinds of keys that a coordinator is responsible for."""
 
     GROUP = "group"
     TRANSACTION = "transaction"

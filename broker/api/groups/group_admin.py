@@ -74,7 +74,7 @@ class DescribedModern(NamedTuple):
 
 
 class DeletedGroup(NamedTuple):
-    """What became of a group."""
+    """The outcome of the deletion of a group."""
 
     group_id: str
     failure: Failure | None = None
@@ -155,7 +155,7 @@ class GroupAdminHandler:
     async def delete_groups(
         self, _context: RequestContext, group_ids: Sequence[str]
     ) -> list[DeletedGroup]:
-        """What became of each."""
+        """The outcome of each group."""
 
         async def one(group_id: str) -> DeletedGroup:
             try:
@@ -201,7 +201,7 @@ class GroupAdminHandler:
 async def each_of(
     group_ids: Iterable[str], one: Callable[[str], Awaitable[AnswerT]]
 ) -> list[AnswerT]:
-    """What `one` says of each group, a few at a time; a group that is named twice is asked for
+    """The answer of `one` for each group, a few at a time; a group that is named twice is asked for
     once. Raises InvalidRequest for too many.
     """
     wanted = [*dict.fromkeys(group_ids)]

@@ -40,7 +40,7 @@ from pylog_broker.metadata.messages import Failure, failure_of
 
 
 class MemberLeft(NamedTuple):
-    """What became of a member that goes. `instance_id`: as the request names it."""
+    """The outcome of a member's departure. `instance_id`: as the request names it."""
 
     member_id: str
     instance_id: str | None
@@ -138,7 +138,7 @@ class MembersHandler:
         )
 
     async def leave(self, _context: RequestContext, request: LeaveGroup) -> list[MemberLeft]:
-        """What became of each, in the order of the request. Raises InvalidGroupId and
+        """The outcome of each member, in the order of the request. Raises InvalidGroupId and
         InvalidRequest.
         """
         check_group_id(request.group_id)
@@ -156,8 +156,8 @@ class MembersHandler:
     async def consumer_heartbeat(
         self, context: RequestContext, request: ConsumerHeartbeat
     ) -> HeartbeatAnswered:
-        """What the member goes by from now on. Raises InvalidGroupId, InvalidRequest, InvalidTopic,
-        and what `ConsumerProtocol.heartbeat` raises.
+        """The member's identity, epoch and assignment from now on. Raises InvalidGroupId,
+        InvalidRequest, InvalidTopic, and what `ConsumerProtocol.heartbeat` raises.
         """
         self._check(request)
         wanted = request._replace(

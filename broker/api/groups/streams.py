@@ -69,9 +69,10 @@ class StreamsHandler:
     async def heartbeat(
         self, context: RequestContext, request: StreamsHeartbeat
     ) -> StreamsHeartbeatAnswer:
-        """What the member goes by from now on. Internal topics that are missing are asked for, and
-        the status says why one could not be created. Raises InvalidGroupId, InvalidRequest,
-        StreamsInvalidTopology, and what `StreamsProtocol.heartbeat` raises.
+        """The member's epoch and tasks from now on. The broker asks the controller for internal
+        topics that are missing, and the status says why one could not be created. Raises
+        InvalidGroupId, InvalidRequest, StreamsInvalidTopology, and what `StreamsProtocol.heartbeat`
+        raises.
         """
         _check(request)
         wanted = request._replace(client_id=context.client_id, client_host=context.address)
@@ -181,7 +182,7 @@ def _check_topology(topology: StreamsGroupTopologyValue) -> None:
 
 
 def _check_numbers(subtopology: Subtopology) -> None:
-    """What its record can hold, and what there is."""
+    """Refuse numbers that the topology's record cannot hold, or that name no topic."""
     for topic in _internal_topics(subtopology):
         if not 0 <= topic.replication_factor <= REPLICAS_MAX:
             raise StreamsInvalidTopology(

@@ -48,7 +48,7 @@ class ShareFetchingHandler:
         self._counters = counters
 
     async def fetch(self, context: RequestContext, request: ShareFetch) -> ShareFetched:
-        """What the member has acquired, and what became of its acknowledgements. Raises
+        """The records that the member has acquired, and the outcome of its acknowledgements. Raises
         InvalidGroupId, InvalidRequest, ShareSessionNotFound, InvalidShareSessionEpoch and
         ShareSessionLimitReached.
         """

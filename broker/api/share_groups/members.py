@@ -75,9 +75,9 @@ class ShareMembersHandler:
     async def heartbeat(
         self, context: RequestContext, request: ShareHeartbeat
     ) -> ShareHeartbeatAnswered:
-        """What the member goes by from now on. Where it subscribes to partitions of which the group
-        has no state yet, that is made first. Raises InvalidGroupId, InvalidRequest, InvalidTopic,
-        and what `ShareProtocol.heartbeat` raises.
+        """The member's identity, epoch and assignment from now on. Where the member subscribes to
+        partitions of which the group has no state yet, that is made first. Raises InvalidGroupId,
+        InvalidRequest, InvalidTopic, and what `ShareProtocol.heartbeat` raises.
         """
         _check(request)
         wanted = request._replace(

@@ -30,8 +30,8 @@ class DescribeOffsets(NamedTuple):
 
 
 class ShareOffset(NamedTuple):
-    """How far a group is in a partition. `start_offset`: all before it is done; -1: not known yet.
-    `lag`: records that are to be delivered or acknowledged yet; -1: not known.
+    """The progress of a group in a partition. `start_offset`: all before it is done; -1: not known
+    yet. `lag`: records that are to be delivered or acknowledged yet; -1: not known.
     """
 
     topic_partition: TopicPartition
@@ -51,7 +51,7 @@ class ShareOffsets(NamedTuple):
 
 
 class AlterOffsets(NamedTuple):
-    """Where a group is to begin anew."""
+    """The offsets at which a group shall begin anew."""
 
     group_id: str
     offsets: tuple[tuple[TopicPartition, int], ...]
@@ -91,7 +91,7 @@ class ShareOffsetsHandler:
     async def describe(
         self, _context: RequestContext, request: Sequence[DescribeOffsets]
     ) -> list[ShareOffsets]:
-        """How far groups are; each with its own failure. Raises InvalidRequest for too many."""
+        """The progress of groups; each with its own failure. Raises InvalidRequest for too many."""
         by_group = {each.group_id: each for each in request}
         check_partitions(sum(len(each.partitions or ()) for each in by_group.values()))
 

@@ -1,1 +1,1 @@
-"""What transactional producers, and whoever looks after transactions, ask of a broker."""
+"""The requests that transactional producers and administrators of transactions send to a broker."""

@@ -48,7 +48,7 @@ class TxnOffsetsHandler:
         self._coordinator = coordinator
 
     async def commit(self, context: RequestContext, request: TxnCommit) -> OffsetsCommitted:
-        """What became of each partition, in the order of the request: its position is pending, and
+        """The outcome of each partition, in the order of the request: its position is pending, and
         counts when the transaction commits.
 
         Raises InvalidRequest, what `CommittedOffsetsHandler.commit` raises, and what the

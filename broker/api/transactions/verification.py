@@ -27,7 +27,7 @@ class AskCoordinator(Protocol):
     """Reaches the coordinator of a transactional id, wherever it is."""
 
     async def add(self, request: AddPartitions) -> Mapping[TopicPartition, PylogError | None]:
-        """What became of each partition. Raises a retriable PylogError when the coordinator cannot
+        """The outcome of each partition. Raises a retriable PylogError when the coordinator cannot
         be reached.
         """
 

@@ -1,4 +1,4 @@
-"""What all groups have in common, whatever protocol their members speak."""
+"""The parts that all groups have in common, whatever protocol their members speak."""
 
 from __future__ import annotations
 

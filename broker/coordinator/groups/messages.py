@@ -30,11 +30,11 @@ class OffsetCommit(NamedTuple):
     caller: Caller
     offsets: dict[TopicPartition, CommittedOffset]
     retention_ms: int = -1
-    """How long, where an old client says so; -1: as the broker is set."""
+    """The retention that an old client asks for; -1: as the broker is set."""
 
 
 class OffsetsCommitted(NamedTuple):
-    """What became of each."""
+    """The outcome of each partition."""
 
     partitions: dict[TopicPartition, PylogError | None]
 
@@ -63,7 +63,7 @@ class OffsetDelete(NamedTuple):
 
 
 class OffsetsDeleted(NamedTuple):
-    """What became of each."""
+    """The outcome of each partition."""
 
     partitions: dict[TopicPartition, PylogError | None]
 
@@ -75,7 +75,7 @@ class DeleteGroups(NamedTuple):
 
 
 class GroupsDeleted(NamedTuple):
-    """What became of each."""
+    """The outcome of each group."""
 
     groups: dict[str, PylogError | None]
 

@@ -231,7 +231,7 @@ class GroupOffsets:
 
 
 def size_of(group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> int:
-    """What the records of a commit take, at most, in bytes."""
+    """The bytes that the records of a commit take, at most."""
     each = COMMIT_EXTRA_BYTES + len(group_id.encode())
     return sum(
         each + len(tp.topic) + len(committed.metadata.encode()) for tp, committed in offsets.items()

@@ -1,4 +1,4 @@
-"""What coordinators of groups go by, out of a broker's settings. Pure."""
+"""The settings of coordinators of groups, out of a broker's settings. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""What all coordinators share: shards of an internal topic, loaded, led, written and unloaded."""
+"""The runtime that all coordinators share: shards of an internal topic, loaded, led, written and
+unloaded."""

@@ -45,8 +45,8 @@ def slice_of(
     next_offset: Offset,
     codec: Codec,
 ) -> LogSlice[Record]:
-    """What these batches say from `from_offset` on, markers among it. Records without a key, and
-    those of types that are not known here, are passed over.
+    """The records of these batches from `from_offset` on, with the markers among them. Records
+    without a key, and those of types that are not known here, are passed over.
 
     Raises CorruptMessage, InvalidRecord, and MalformedMessage of a record that the codec cannot
     read.
@@ -99,7 +99,7 @@ def _records(
 
 
 def _parts(batches: Buffer) -> Iterator[tuple[int, int, BatchHeader | None]]:
-    """Where the batches of transactions lie, each by itself with its header, and the others
+    """The positions of transactional batches, each by itself with its header, and of the others
     together.
     """
     begin = end = 0

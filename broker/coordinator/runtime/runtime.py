@@ -43,7 +43,7 @@ from pylog_broker.delayed.timing_wheel import TimerEntry, TimingWheel
 from pylog_broker.replicated.state_machine import LogSlice
 
 RELOAD_AFTER_MS: Final = 200
-"""How long a shard that failed rests before its log is read again."""
+"""The time for which a shard that failed rests before its log is read again."""
 
 CoordinatorT = TypeVar("CoordinatorT", bound=Coordinator)
 CoordinatorT_co = TypeVar("CoordinatorT_co", bound=Coordinator, covariant=True)
@@ -65,7 +65,7 @@ class ShardLoaded(NamedTuple):
     topic_partition: TopicPartition
     epoch: LeaderEpoch
     since_ms: int
-    """When it began to load."""
+    """The time at which it began to load."""
 
 
 class ShardFailed(NamedTuple):
@@ -385,11 +385,11 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When `on_time` has something to do; None: without another event never."""
+        """The time at which `on_time` has something to do; None: without another event never."""
         return self._wheel.next_deadline
 
     def on_time(self, now_ms: int, wall_ms: int) -> list[RuntimeEffect]:
-        """What is due."""
+        """The effects of all timers that are due."""
         out: list[RuntimeEffect] = []
         for due in self._wheel.advance(now_ms):
             led = self._led.get(due.partition)

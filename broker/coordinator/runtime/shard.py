@@ -83,7 +83,7 @@ ShardEffect = Leaving | SetTimer | CancelTimer
 
 
 class ShardPhase(Enum):
-    """What a shard may do; it goes down this list and never up."""
+    """The phases of a shard, which limit what it may do; it goes down this list and never up."""
 
     LOADING = auto()
     ACTIVE = auto()
@@ -103,7 +103,7 @@ class _Decided(Generic[CoordinatorT]):
 
 
 class _Committed:
-    """How far it is committed."""
+    """The offset up to which the shard is committed."""
 
     def __init__(self) -> None:
         self.offset = Offset(-1)
@@ -140,7 +140,7 @@ class Shard(Generic[CoordinatorT]):
     # ---- loading ---------------------------------------------------------------------------------
 
     def next_read(self) -> ReadLog:
-        """Where the log is to be read next."""
+        """The next read of the log."""
         assert self.phase is ShardPhase.LOADING, self.phase
         return ReadLog(self.topic_partition, self.epoch, self._machine.next_offset)
 
@@ -217,8 +217,8 @@ class Shard(Generic[CoordinatorT]):
     def flush(
         self, producer: Producer | None = None, end: TransactionEnd | None = None
     ) -> list[Leaving]:
-        """What the decisions since the last call let leave: an append, and replies that rest on
-        nothing uncommitted. `producer`, `end`: of the append.
+        """The effects that the decisions since the last call release: an append, and replies that
+        rest on nothing uncommitted. `producer`, `end`: of the append.
         """
         out: list[Leaving] = []
         if not self._replies and not self._encoded:

@@ -65,8 +65,8 @@ class ShareStateConfig:
 
 @dataclass(frozen=True, slots=True)
 class PartitionShareState:
-    """What records have made of a partition. `snapshot_offset`: where its snapshot is in the log;
-    `updates`: those behind it.
+    """The state of a partition out of its records. `snapshot_offset`: the offset of its snapshot in
+    the log; `updates`: the number of records behind that.
     """
 
     snapshot_epoch: int

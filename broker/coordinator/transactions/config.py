@@ -1,4 +1,4 @@
-"""What coordinators of transactions go by, under Kafka's names."""
+"""The settings of coordinators of transactions, under Kafka's names."""
 
 from __future__ import annotations
 

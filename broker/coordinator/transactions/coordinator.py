@@ -83,7 +83,7 @@ WAITING_MAX: Final = 8
 """Requests of one producer that wait for the end of its last transaction: it sends one at a time,
 and each of its instances, and each leader of a partition, may have one."""
 WAIT_MS_MAX: Final = 5_000
-"""How long they wait before CONCURRENT_TRANSACTIONS."""
+"""The time for which requests wait before CONCURRENT_TRANSACTIONS."""
 PARTITION_BYTES: Final = 4
 TOPIC_BYTES: Final = 16
 """Of a topic in a record, beside its name."""
@@ -116,7 +116,7 @@ class WakeTimer:
 
 @dataclass(slots=True)
 class _Live:
-    """What only the leader knows of an id, and its successor does not.
+    """The facts about an id that only the leader knows, and its successor does not.
 
     `untold`: partitions that have no marker yet. `waiting`: who asks for what behind the end of the
     transaction. `renewed`: the identity that the instance had when it asked for another one.
@@ -166,7 +166,8 @@ class TransactionCoordinator:
         self.transactions[key.transactional_id] = transaction_of(key, value)
 
     def on_loaded(self, now_ms: int, wall_ms: int) -> Decision:
-        """What is decided is told to its partitions again, and what is open has a time-out."""
+        """Send the markers of decided transactions to their partitions again, and set a time-out
+        for each open one."""
         decision = Decision(is_atomic=False)
         decision.effects.append(SetTimer(EXPIRY, self._config.expiration_interval_ms))
         for transaction in self.transactions.values():

@@ -46,7 +46,7 @@ class AddPartitions(NamedTuple):
 
 
 class PartitionsAdded(NamedTuple):
-    """What became of each."""
+    """The outcome of each partition."""
 
     partitions: dict[TopicPartition, PylogError | None]
 
@@ -88,7 +88,7 @@ class DescribedTransaction(NamedTuple):
 
 
 class TransactionFilter(NamedTuple):
-    """Which transactions to list: in one of these states, of one of these producers, and open for
+    """The transactions to list: in one of these states, of one of these producers, and open for
     longer than so many milliseconds; empty, and below 0: all.
     """
 

@@ -1,4 +1,4 @@
-"""What coordinators of transactions go by, out of a broker's settings. Pure."""
+"""The settings of coordinators of transactions, out of a broker's settings. Pure."""
 
 from __future__ import annotations
 

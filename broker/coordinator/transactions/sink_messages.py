@@ -51,8 +51,8 @@ class Member(NamedTuple):
 
 
 class WrittenRange(NamedTuple):
-    """Where a batch's records of one partition lie: from the first to the last, both included, with
-    what others wrote meanwhile between them.
+    """The offsets of a batch's records of one partition: from the first to the last, both included,
+    with records of other writers between them.
     """
 
     topic: str
@@ -100,8 +100,8 @@ class PrepareTask(NamedTuple):
 
 
 class DecideBatch(NamedTuple):
-    """What these members wrote counts, and what any other attempt of this batch, of earlier ones or
-    of earlier runs wrote does not. `keep_ms`: for how long the decision is remembered.
+    """A decision: the records of these members count, and those of any other attempt of this batch,
+    of earlier ones or of earlier runs do not. `keep_ms`: for how long the decision is remembered.
     """
 
     sink: SinkKey

@@ -1,4 +1,4 @@
-"""What the log knows of one transactional id. Pure."""
+"""The state of one transactional id, as its log holds it. Pure."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Undeliverable(Exception):
 
 
 class Target(NamedTuple):
-    """Where a partition's dead letters go. `bytes_max`: of a batch there."""
+    """The partition that takes a partition's dead letters. `bytes_max`: of a batch there."""
 
     name: TopicPartition
     topic_id: TopicId
@@ -102,8 +102,8 @@ class DeadLetterTopics:
         self._asked: dict[str, asyncio.Task[None]] = {}
 
     async def target(self, group_id: str, origin: TopicPartition) -> Target:
-        """Where dead letters of that partition go. Raises Undeliverable, and what may pass: the
-        topic has been asked for and is not known yet, or its partition has no leader.
+        """The partition that takes dead letters of `origin`. Raises Undeliverable, and errors that
+        may pass: the topic has been asked for and is not known yet, or its partition has no leader.
         """
         topic = self.settings_of(group_id).dead_letter_topic
         if not topic:
@@ -178,11 +178,11 @@ class _Delivery:
     until: int = -1
     most: int = _NO_END
     tried: int = 0
-    """How many the batch on its way has."""
+    """The number of letters in the batch on its way."""
 
 
 class DeadLetterSink(Protocol):
-    """Where leaders of partitions bring dead letters."""
+    """The sink to which leaders of partitions bring dead letters."""
 
     async def write(
         self,
@@ -317,8 +317,8 @@ class DeadLetterWriter:
     # ---- the log ---------------------------------------------------------------------------------
 
     async def _read(self, delivery: _Delivery, offset: Offset) -> tuple[dict[int, Copied], int]:
-        """What the log has from there on, and up to where that is all. What it has no more, or
-        cannot be read, is not among it.
+        """The records of the log from `offset` on, and the offset up to which they are complete. A
+        record that is gone, or cannot be read, is left out.
         """
         (item,) = await self._fetch(
             PartitionFetch(

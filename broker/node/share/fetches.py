@@ -117,8 +117,8 @@ class ShareFetches:
     # ---- requests --------------------------------------------------------------------------------
 
     async def fetch(self, connection: str, request: ShareFetch) -> ShareFetched:
-        """What the member has acquired, when there is something, or its time is over; and what
-        became of its acknowledgements, when that is durable.
+        """The records that the member has acquired, when there are some, or its time is over; and
+        the outcome of its acknowledgements, when that is durable.
 
         Raises ShareSessionNotFound, InvalidShareSessionEpoch, ShareSessionLimitReached,
         InvalidRequest.
@@ -421,7 +421,7 @@ class _Poll:
         most: int,
         batches: Sequence[LogBatch] | None = None,
     ) -> int:
-        """How many records the member has got."""
+        """The number of records that the member has acquired."""
         led, offset = reading
         state = led.state
         assert state is not None

@@ -1,4 +1,4 @@
-"""Which leader epoch wrote which part of a log (KIP-101, KIP-279).
+"""The leader epochs of a log, each with the offset at which it begins (KIP-101, KIP-279).
 
 Pure. `Log` keeps it beside the segments and writes it to `leader-epoch-checkpoint`. A follower
 cuts its log where its epochs leave the leader's, never at the high watermark.
@@ -76,7 +76,7 @@ class LeaderEpochCache:
         self.changed = True
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> EpochEndOffset:
-        """Where `epoch`, or the largest one below it, ends.
+        """The end offset of `epoch`, or of the largest one below it.
 
         (-1, -1) when `epoch` is newer than all that is known here. An epoch older than all that is
         known ends where the oldest known one begins.

@@ -34,7 +34,8 @@ from pylog_broker.storage.cleaner.kernels import measure_kept, write_kept
 
 
 def delete_horizon(header: BatchHeader) -> int | None:
-    """When the batch's tombstones or marker may go; None when no pass has said so yet."""
+    """The time at which the batch's tombstones or marker may go; None when no pass has set it
+    yet."""
     return header.base_timestamp if header.attributes & DELETE_HORIZON_BIT else None
 
 

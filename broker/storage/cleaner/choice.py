@@ -1,4 +1,4 @@
-"""Which log to clean next, and how far. Pure.
+"""The choice of the log to clean next, and of the offset to clean up to. Pure.
 
 A log is clean up to an offset; what follows is dirty. The part that may be cleaned ends at the
 high watermark, the last stable offset, the active segment, and the first segment with records

@@ -46,7 +46,7 @@ class CleanTask:
 
     @property
     def clean_to(self) -> int:
-        """How far the log is clean when the pass has ended."""
+        """The offset up to which the log is clean when the pass has ended."""
         return self._rewriting.clean_to if self._rewriting else self.plan.first_dirty
 
     @property

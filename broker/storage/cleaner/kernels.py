@@ -99,7 +99,7 @@ def siphash(address: int, length: int, key0: Any, key1: Any) -> Any:
 
 @helper
 def _slot(high: Any, low: Any, highs: Any, lows: Any, offsets: Any) -> Any:
-    """Where the hash stands, or the free slot where it belongs."""
+    """The slot of the hash, or the free slot where it belongs."""
     mask = np.uint64(len(offsets) - 1)
     slot = low & mask
     while offsets[slot] != EMPTY and not (highs[slot] == high and lows[slot] == low):

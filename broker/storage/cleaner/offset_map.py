@@ -40,7 +40,7 @@ class OffsetMap:
 
     @property
     def room(self) -> int:
-        """How many keys it takes."""
+        """The number of keys that the map takes."""
         return self._room
 
     def put(self, section: Section, header: BatchHeader) -> bool:
@@ -94,5 +94,5 @@ class OffsetMap:
 
 
 def fields_of(section: Section, header: BatchHeader) -> NDArray[np.int64]:
-    """Where the parts of each record lie: one row per constant of `decode_kernels`."""
+    """The positions of each record's parts: one row per constant of `decode_kernels`."""
     return ArrayColumns.decode(section, header, 0).fields

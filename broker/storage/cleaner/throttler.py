@@ -1,4 +1,4 @@
-"""How long whoever reads and writes must wait so as to keep a rate. Pure; Kafka's Throttler."""
+"""The pauses that keep reading and writing to a rate. Pure; Kafka's Throttler."""
 
 from __future__ import annotations
 

@@ -104,9 +104,9 @@ class ClaimedDirectory:
         is_suspect: bool,
         is_cleaned: bool,
     ) -> LastStop:
-        """How the log in the partition directory `name` was left. `is_suspect`: it was damaged
-        before, so every CRC of it must be checked. `is_cleaned`: by a cleaner's checkpoint; Kafka
-        leaves no other mark.
+        """The state in which the log in the partition directory `name` was left. `is_suspect`: it
+        was damaged before, so every CRC of it must be checked. `is_cleaned`: by a cleaner's
+        checkpoint; Kafka leaves no other mark.
         """
         found = self._last_stop(files, name, recovery_point, is_suspect)
         return replace(found, cleaned=is_cleaned)

@@ -1,4 +1,4 @@
-"""Which logs of a directory may lack records: remembered on disk until the controller knows.
+"""The logs of a directory that may lack records: remembered on disk until the controller knows.
 
 Each is written down with the offset that it must reach to count as whole again. A log that failed
 over a read is whole when, opened with every CRC checked, it still reaches the end that it had: the

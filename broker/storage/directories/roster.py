@@ -1,6 +1,7 @@
-"""Which log directories a broker has, and which of them do not work: remembered in each that does.
-So one whose disk is not mounted at a start is known to be missing, and is not taken for a new one;
-and one that failed is known to have failed when it is back, also on the same boot of the machine.
+"""The log directories of a broker, and those of them that do not work: remembered in each that
+does. So one whose disk is not mounted at a start is known to be missing, and is not taken for a new
+one; and one that failed is known to have failed when it is back, also on the same boot of the
+machine.
 
 A JSON file of pylog's own, `log-directories.json`; brokers with one directory have none.
 """

@@ -1,4 +1,5 @@
-"""Where in a segment the batch of an offset begins: one entry about every 4 KiB.
+"""The positions of offsets in a segment, by the batches that hold them: one entry about every 4
+KiB.
 
 File format (`.index`, big-endian, Kafka's), 8 bytes an entry:
 
@@ -129,7 +130,7 @@ class OffsetIndex:
         ]
 
     def position_behind(self, position: int) -> int | None:
-        """Where the first batch that has an entry behind a position of the log file begins."""
+        """The position of the first batch that has an entry behind a position of the log file."""
         index = bisect_right(self.positions, position)
         return self.positions[index] if index < len(self.positions) else None
 

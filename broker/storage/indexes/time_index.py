@@ -1,4 +1,4 @@
-"""Which offset a segment had reached when its largest timestamp grew.
+"""The offsets that a segment had reached each time its largest timestamp grew.
 
 File format (`.timeindex`, big-endian, Kafka's), 12 bytes an entry:
 

@@ -1,4 +1,4 @@
-"""Which transactions of a segment were aborted: read-committed readers leave their records out.
+"""The aborted transactions of a segment: read-committed readers leave their records out.
 
 File format (`.txnindex`, big-endian, Kafka's), 34 bytes an entry, in the order of the markers:
 

@@ -1,4 +1,5 @@
-"""How far a log is on the disk for sure: its recovery point, its syncs, its epoch checkpoint.
+"""The part of a log that is on the disk for sure: its recovery point, its syncs, its epoch
+checkpoint.
 
 A recovery point is only as good as what a start trusts below it, so it stays where it is while the
 epochs of the batches below could not be written.

@@ -22,8 +22,8 @@ CLOCK_JUMPS: Final = "clock_jumps"
 
 
 class AppendInfo(NamedTuple):
-    """Where a batch landed. `duplicate`: it was there already, the offsets are the first time's;
-    answer it when the high watermark has passed `last_offset`.
+    """The offsets of a batch that was appended. `duplicate`: it was there already, the offsets are
+    the first time's; answer it when the high watermark has passed `last_offset`.
     """
 
     base_offset: Offset

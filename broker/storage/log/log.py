@@ -105,7 +105,7 @@ class Log:
         self._producers = ProducerHistory(files, directory, self._environment.producer_budget)
         self._durable = Durability(files, directory, self._segments, self._guard)
         self.epochs = self._durable.epochs
-        """Which leader epoch wrote which part."""
+        """The leader epochs of the log, each with the part that it wrote."""
         self._writer = LogWriter(
             str(topic_partition), self._segments, self._producers, self._tail,
             self._durable, self._guard,
@@ -323,7 +323,7 @@ class Log:
         return f"<Log {self.topic_partition} [{self._bounds.start}, {self._bounds.end})>"
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
-        """Where a read-committed reader must stop."""
+        """The offset at which a read-committed reader must stop."""
         return Offset(self._producers.now.last_stable_offset(high_watermark))
 
     # ---- append ---------------------------------------------------------------------------------

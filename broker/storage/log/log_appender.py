@@ -37,7 +37,7 @@ class LogAppender:
     def append_as_leader(
         self, batch: Buffer, leader_epoch: LeaderEpoch, wall_ms: int, origin: Origin
     ) -> AppendInfo:
-        """Where the batch landed; the errors of `Log.append_as_leader`."""
+        """The offsets of the batch; the errors of `Log.append_as_leader`."""
         config, bounds = self._parts.config, self._bounds
         latest = self._durable.epochs.latest
         assert leader_epoch >= latest, (leader_epoch, latest)
@@ -88,7 +88,7 @@ class LogAppender:
         return tuple.__new__(AppendInfo, (base, last, stamp, bounds.start, False, count, size))
 
     def append_as_follower(self, records: Buffer, wall_ms: int | None) -> AppendInfo:
-        """Where the batches landed; the errors of `Log.append_as_follower`."""
+        """The offsets of the batches; the errors of `Log.append_as_follower`."""
         bounds = self._bounds
         fetched = read_fetched(
             records,

@@ -1,4 +1,4 @@
-"""Where a log starts, and the files below: DeleteRecords, retention, and what goes with them.
+"""The start of a log, and the files below it: DeleteRecords, retention, and what goes with them.
 
 A start is durable before files go, or a start after a loss of power would miss them. Where there is
 no room to write it, files must go first: deleting is what makes room.
@@ -109,8 +109,8 @@ class LogStart:
         return self._bounds.wall_ms if status is None else status.modified_ns // 1_000_000
 
     def give_up_all(self, wall_ms: int) -> None:
-        """Where every record is below the start, the active segment need not stay either. A new
-        one is three empty files; if even those cannot be had now, it stays.
+        """Give up the active segment, too, where every record is below the start. A new one is
+        three empty files; if even those cannot be made now, the old one stays.
         """
         if self._bounds.start == self._bounds.end and self._segments.active.size:
             try:

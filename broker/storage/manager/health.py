@@ -1,4 +1,5 @@
-"""Which logs of a directory do not work or may lack records, and who must still be told.
+"""The logs of a directory that do not work or may lack records, and the reports about them that are
+still due.
 
 The file behind it is `Damage`; the errors come from the LogManager, which owns this.
 """

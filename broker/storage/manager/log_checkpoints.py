@@ -81,7 +81,7 @@ class LogCheckpoints:
         self._moved_away = {}
 
     def log_start_of(self, topic_partition: TopicPartition) -> Offset | None:
-        """Where a log starts that is in this directory; None when nobody knows.
+        """The start offset of a log in this directory; None where none is known.
 
         A start is written before segments go. So a log that no checkpoint knows, and whose first
         segment is not that of offset 0, came from elsewhere.

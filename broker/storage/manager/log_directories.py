@@ -165,7 +165,7 @@ class LogDirectories:
 
     @property
     def producer_budget(self) -> ProducerBudget:
-        """How many producer ids all logs together may know, and do."""
+        """The number of producer ids that all logs together may know, and do."""
         return self.opened[0].producer_budget
 
     @property

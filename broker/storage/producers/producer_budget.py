@@ -1,4 +1,4 @@
-"""How many producers the logs of a broker may know, and how many they do.
+"""The number of producers that the logs of a broker may know, and the number that they do.
 
 Pure. Only a leader asks it, and only for a producer that its log does not know: a follower and a
 start take what the leader has stored, whatever the limit, or replicas would part. So a producer

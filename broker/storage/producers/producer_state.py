@@ -217,7 +217,7 @@ class ProducerStates:
             )
         if epoch < entry.epoch:
             raise _fenced(producer_id, epoch, entry.epoch)
-        # What is open in the marker's own epoch is the next transaction: the marker comes again.
+        # A transaction open in the marker's own epoch is the next one: the marker comes again.
         return version < 2 or epoch > entry.epoch or entry.transaction_start < 0
 
     def _not_the_first(self, header: BatchHeader, log_start_offset: int) -> PylogError:
@@ -304,9 +304,9 @@ class ProducerStates:
         return aborted
 
     def learn(self, earlier: ProducerStates) -> None:
-        """What `earlier` says of the same batches, of producers whose newest batch is the same in
-        both. It may know more of those before, which a cleaner has taken, or less: a snapshot of
-        Kafka's knows one, and so does one whose companion a crash has torn.
+        """Take the batches from `earlier` of producers whose newest batch is the same in both. It
+        may know more of those before, which a cleaner has taken, or less: a snapshot of Kafka's
+        knows one, and so does one whose companion a crash has torn.
         """
         for producer_id, packed in self._packed.items():
             other = earlier._packed.get(producer_id)

@@ -13,7 +13,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LastStop:
-    """How the log was left. `verify_from`: batches that end behind it have their CRCs checked.
+    """The state in which the log was left. `verify_from`: batches that end behind it have their
+    CRCs checked.
 
     `memory_survived`: the machine has not lost power since (same boot id), so whatever was written
     is there and only the last batch can be torn. `recovery_point`: everything below was synced.

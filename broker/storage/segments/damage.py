@@ -1,4 +1,4 @@
-"""Where a damaged segment is whole, and where it is not.
+"""The whole parts of a damaged segment, and the holes between them.
 
 A batch that has rotted must not take along those before and behind it. Where the next one begins
 is told by its length, if that is sound, else by the index, else by the bytes: every place that has
@@ -78,7 +78,7 @@ class DamageFinder:
         self._gaps = gaps
 
     def confirmed(self, entry: tuple[int, int]) -> Place | None:
-        """Where an entry of the index leads to, None when that is not its batch."""
+        """The place that an entry of the index leads to, None when its batch is not there."""
         last_offset, position = entry
         try:
             header = self._batch(position)
@@ -190,7 +190,8 @@ class DamageFinder:
         return self._end
 
     def _candidates(self, position: int, expected: int, bound: Place) -> Iterator[int]:
-        """Where the next batch may begin: where this one's length says, and else anywhere."""
+        """The positions at which the next batch may begin: the one that this batch's length gives,
+        and else any."""
         with suppress(BadBatch):
             yield position + self._header(position).size
         start = position + 1

@@ -1,4 +1,4 @@
-"""Which segments of a log may go: too old, too many bytes, or below the log start. Pure.
+"""The segments of a log that may go: too old, too many bytes, or below the log start. Pure.
 
 Segments go from the oldest on, none that reaches beyond the high watermark: what is not committed
 may still have to be given to a follower. A segment is as old as its largest timestamp; one without
@@ -30,7 +30,7 @@ _STEPS_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Doomed:
-    """How many of the oldest segments may go, and why the last of them."""
+    """The number of the oldest segments that may go, and the reason for the last of them."""
 
     count: int
     reason: str = ""

@@ -475,7 +475,8 @@ class Segment:
     # ---- look-ups -------------------------------------------------------------------------------
 
     def position_of(self, offset: int) -> int:
-        """Where to begin to look for `offset`: a batch begins there that is not behind it.
+        """The position at which a search for `offset` begins: a batch begins there that is not
+        behind it.
 
         An index that leads elsewhere is made again. OSError, BadBatch.
         """

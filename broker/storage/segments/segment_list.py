@@ -24,7 +24,8 @@ _OPEN_MAX: Final = 8
 
 
 class CutPoint(NamedTuple):
-    """Where the last segment that stays, and the log with it, is to end."""
+    """The position and the offset at which the last segment that stays, and the log with it, is to
+    end."""
 
     position: int
     end_offset: int
@@ -132,7 +133,8 @@ class SegmentList(Sequence[Segment]):
             index = bisect_right(self._bases, segment.base_offset)
 
     def base_after(self, base: int) -> int | None:
-        """Where the segment behind the one that begins at `base` or before it begins."""
+        """The base offset of the segment behind the one that begins at `base` or before it; None
+        when there is none."""
         index = bisect_right(self._bases, base)
         return self._bases[index] if index < len(self._bases) else None
 
@@ -300,7 +302,7 @@ class SegmentList(Sequence[Segment]):
         last.truncate(*point)
 
     def _slice_of(self, bases: Sequence[int]) -> slice | None:
-        """Where the full segments of these bases stand, None when they are not all there."""
+        """The indices of the full segments of these bases, None when they are not all there."""
         first = bisect_right(self._bases, bases[0]) - 1
         stop = first + len(bases)
         if first < 0 or self._bases[first:stop] != list(bases) or stop >= len(self._bases):

@@ -224,7 +224,8 @@ class SegmentReader:
     def _refuse_overlap(
         self, window: Buffer, at: int, position: int, taken_to: int, limit: int
     ) -> None:
-        """Where there may be gaps, only the next batch tells that the last one is where it says."""
+        """Refuse a last batch that overlaps the next one: where there may be gaps, only the next
+        batch proves that the last one's offsets are right."""
         if position + at + HEADER_SIZE > limit:
             return
         if at + HEADER_SIZE > len(window):

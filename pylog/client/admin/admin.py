@@ -237,8 +237,9 @@ class AdminClient(TransactionUse, SinkUse, Closing, Shown):
         timeout: float | None = None,
         validate_only: bool = False,
     ) -> dict[str, int]:
-        """How many partitions each topic has now; once all have a leader that the live brokers know
-        of. Records stay where they are, but keys go to other partitions from then on.
+        """The partition count of each topic after its growth; returns once all partitions have a
+        leader that the live brokers know of. Records stay where they are, but keys go to other
+        partitions from then on.
 
         Raises InvalidPartitions for a total that is no growth, UnknownTopicOrPartition,
         InvalidReplicaAssignment.
@@ -475,8 +476,8 @@ class AdminClient(TransactionUse, SinkUse, Closing, Shown):
         *,
         timeout: float | None = None,
     ) -> dict[TopicPartition, SharePartitionOffset | None]:
-        """Where a share group is, with its lag: in these partitions (None where it has not begun),
-        or in all that it has state of. Raises GroupIdNotFound.
+        """The start offset of a share group, with its lag: in these partitions (None where it has
+        not begun), or in all that it has state of. Raises GroupIdNotFound.
         """
         wanted = None if partitions is None else some_partitions((partitions,))
         ids, timeout_ms = [group_wire.group_id(group)], self._milliseconds(timeout)
@@ -535,10 +536,10 @@ class AdminClient(TransactionUse, SinkUse, Closing, Shown):
     def group_lag(
         self, groups: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, dict[TopicPartition, PartitionLag]]:
-        """How far each group is behind, by partition: those in which it has a position, and those
-        that a member is to read. In records, and in seconds: the age of the oldest record that the
-        group has not passed. A partition whose end cannot be had holds the error.
-        Raises GroupIdNotFound.
+        """The lag of each group, by partition: those in which it has a position, and those that a
+        member is to read. In records, and in seconds: the age of the oldest record that the group
+        has not passed. A partition whose end offset could not be fetched holds the error. Raises
+        GroupIdNotFound.
         """
         ids = group_wire.group_ids(groups)
         timeout_ms = self._milliseconds(timeout)
@@ -658,8 +659,8 @@ class AdminClient(TransactionUse, SinkUse, Closing, Shown):
     def describe_brokers(
         self, brokers: Iterable[int] | None = None, *, timeout: float | None = None
     ) -> dict[int, BrokerStatus]:
-        """How each broker (None: each live one) is: its listeners, its parts and their states, and
-        its replicas with their roles; asked of the brokers themselves.
+        """The status of each broker (None: each live one): its listeners, its parts and their
+        states, and its replicas with their roles; asked of the brokers themselves.
         """
         return self._of_brokers(statuses, brokers, timeout)
 

@@ -256,8 +256,9 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class SharePartitionOffset:
-    """Where a share group is in a partition: all before `start_offset` is done with. `lag`: records
-    that are still to be delivered or acknowledged (KIP-1226); None where nobody knows it.
+    """The position of a share group in a partition: all records before `start_offset` are done
+    with. `lag`: records that are still to be delivered or acknowledged (KIP-1226); None where no
+    broker knows it.
     """
 
     start_offset: int
@@ -267,7 +268,7 @@ class SharePartitionOffset:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How far a group is behind in a partition.
+    """The lag of a group in a partition.
 
     `committed`: its position, None where nothing is committed. `end_offset`: where the next record
     will be (the high watermark); None where that could not be had, because of `error`. `lag` is in

@@ -112,7 +112,8 @@ def entry_of(entry: admin_pb2.ConfigEntry) -> ConfigEntry:
 def resource_and_fault(
     told: admin_pb2.DescribedConfig | admin_pb2.AlterConfigsResult,
 ) -> tuple[ConfigResource, errors.PylogError | None]:
-    """Which resource a server answers about, and why it did not do what was asked."""
+    """The resource of a server's answer, and its error when the server did not do what was
+    asked."""
     resource = resource_of(told.resource)
     return resource, error_of(told.error, str(resource))
 

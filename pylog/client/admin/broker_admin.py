@@ -52,7 +52,7 @@ async def log_dirs(
 async def statuses(
     cluster: Cluster, live: Mapping[int, BrokerInfo], wanted: Iterable[int], seconds: float
 ) -> tuple[dict[int, BrokerStatus], Faults]:
-    """How each wanted broker is, or why it could not be asked."""
+    """The status of each wanted broker, and the faults of those that could not be asked."""
     request = admin_pb2.DescribeBrokerRequest()
     told, faults = await _ask_each(
         cluster, live, wanted, seconds, apis.DESCRIBE_BROKER, request, "the status of"

@@ -59,8 +59,8 @@ async def ask_coordinators(
     what: str,
     kind: group_pb2.CoordinatorType = group_pb2.COORDINATOR_GROUP,
 ) -> Outcomes[str, V]:
-    """What became of each group, or of whatever else has a coordinator. RequestTimedOut when nobody
-    said anything in time.
+    """The outcome of each group, or of other names that have a coordinator. RequestTimedOut when no
+    coordinator answered in time.
     """
     outcomes: Outcomes[str, V] = Outcomes(groups, passes_at_coordinator)
     noun = "group" if kind == group_pb2.COORDINATOR_GROUP else "transactional id"

@@ -356,10 +356,10 @@ async def _change_offsets(
 async def group_lag(
     cluster: Cluster, groups: Sequence[str], timeout_ms: int
 ) -> tuple[dict[str, Lags], dict[str, errors.PylogError]]:
-    """How far each group is behind, in the partitions that it has a position in or that a member
-    is to read. Ends are asked of the partitions' leaders, all together, after the positions: a
-    record that comes in between counts. Then the times of the oldest records are asked for, where
-    a group is behind, `TIMES_MAX` at most.
+    """The lag of each group, in the partitions that it has a position in or that a member is to
+    read. Ends are asked of the partitions' leaders, all together, after the positions: a record
+    that comes in between counts. Then the times of the oldest records are asked for, where a group
+    is behind, `TIMES_MAX` at most.
     """
     deadline = cluster.clock.monotonic_ms() + timeout_ms
     described, listed = await asyncio.gather(

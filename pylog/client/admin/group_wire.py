@@ -70,7 +70,7 @@ def named(given: object, argument: str, known: Sequence[str]) -> list[str]:
 
 
 def list_request(states: object, types: object) -> group_pb2.ListGroupsRequest:
-    """Which groups to list; InvalidRequest names a state or type that there is not."""
+    """The request that lists groups; InvalidRequest names a state or type that does not exist."""
     return group_pb2.ListGroupsRequest(
         states=named(states, "states", GROUP_STATES), types=named(types, "types", GROUP_TYPES)
     )
@@ -113,7 +113,8 @@ def partition_names(partitions: Iterable[TopicPartition]) -> list[group_pb2.Part
 
 
 def start_offsets(given: object) -> dict[TopicPartition, int]:
-    """Where a share group is to begin; OffsetOutOfRange for what is no offset."""
+    """The offsets at which a share group shall begin; OffsetOutOfRange for a value that is no
+    offset."""
     wanted = {}
     for place, value in mapping(
         given, "offsets", "{TopicPartition(topic, number): offset}"

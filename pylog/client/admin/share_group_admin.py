@@ -76,7 +76,7 @@ async def offsets(
     partitions: Sequence[TopicPartition] | None,
     timeout_ms: int,
 ) -> Outcomes[str, tuple[ShareOffsets, Faults]]:
-    """Where each group is: in these partitions, or in all that it has state of."""
+    """The start offsets of each group: in these partitions, or in all that it has state of."""
 
     async def ask(
         server: Server, _broker: BrokerInfo, part: list[str], left_s: float

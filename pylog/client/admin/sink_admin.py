@@ -1,4 +1,4 @@
-"""What operators ask of sinks of queries: each is asked of its coordinator, lists of every live
+"""Administration of sinks of queries: each sink is asked of its coordinator, lists of every live
 broker. On the loop.
 """
 
@@ -36,7 +36,7 @@ async def list_sinks(
 
 
 async def abort_sink(cluster: Cluster, key: sink_pb2.SinkKey, timeout_ms: int) -> int:
-    """How many open attempts of a sink were aborted."""
+    """The number of open attempts of a sink that were aborted."""
     request = sink_pb2.AbortSinkBatchRequest(sink=key, whole_sink=True)
     aborted = await _ask(cluster, key, apis.ABORT_SINK_BATCH, request, timeout_ms, "abort a sink")
     return int(aborted.attempts)

@@ -1,4 +1,4 @@
-"""What sinks of queries look like to administrators: plain values."""
+"""Sinks of queries as administrators see them: plain values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 
 class WrittenRange(NamedTuple):
-    """Where records of a batch lie: from the first to the last, with what others wrote meanwhile
-    between them.
+    """The offsets of a batch's records in a partition: from the first to the last, with records of
+    other writers between them.
     """
 
     topic: str

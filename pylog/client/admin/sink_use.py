@@ -47,8 +47,8 @@ class SinkUse(ABC):
         return sorted(found, key=lambda each: (each.query_id, each.sink_id))
 
     def abort_sink(self, query_id: str, sink_id: str, *, timeout: float | None = None) -> int:
-        """How many open attempts of a sink were aborted: for a query that left them open and does
-        not start again. A batch that is decided stands; one that is being written fails.
+        """The number of open attempts of a sink that were aborted: for a query that left them open
+        and does not start again. A batch that is decided stands; one that is being written fails.
         """
         key = sink_wire.key_message(query_id, sink_id)
         return self._run(sink_admin.abort_sink(self._cluster, key, self._milliseconds(timeout)))

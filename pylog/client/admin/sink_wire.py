@@ -32,7 +32,7 @@ def key_message(query_id: object, sink_id: object) -> sink_pb2.SinkKey:
 
 
 def list_request(query_id: object, sink_id: object, receipts: object) -> sink_pb2.ListSinksRequest:
-    """Which sinks to list; InvalidRequest names what cannot be."""
+    """The request that lists sinks; InvalidRequest names an impossible argument."""
     for argument, value in (("query_id", query_id), ("sink_id", sink_id)):
         if value is not None and (not isinstance(value, str) or not value):
             raise errors.InvalidRequest(f"{argument}={shown(value)}: give a text, not empty")

@@ -1,4 +1,4 @@
-"""What operators ask of transactions: each is asked of its coordinator, lists of every live broker,
+"""Administration of transactions: each one is asked of its coordinator, lists of every live broker,
 producers of the leaders of partitions. On the loop.
 """
 
@@ -172,8 +172,8 @@ def hanging(
     names: Mapping[int, str],
     known: Mapping[str, TransactionDescription],
 ) -> list[HangingTransaction]:
-    """Which of these open transactions no coordinator will end. `names`: transactional ids by
-    producer id; `known`: what their coordinators tell.
+    """The open transactions that no coordinator will end. `names`: transactional ids by producer
+    id; `known`: the coordinators' descriptions.
 
     A coordinator ends a transaction in the partitions that it knows of, under the producer's
     present epoch. (Kafka's `find-hanging` compares the same.)

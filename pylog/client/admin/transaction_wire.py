@@ -40,7 +40,7 @@ def whole(given: object, argument: str, low: int = 0) -> int:
 def list_request(
     states: object, producer_ids: object, older_than_ms: object, pattern: object
 ) -> transaction_pb2.ListTransactionsRequest:
-    """Which transactional ids to list; InvalidRequest names what cannot be."""
+    """The request that lists transactional ids; InvalidRequest names an impossible argument."""
     ids: Iterable[object] = ()
     if producer_ids is not None:
         is_one = whole_or_none(producer_ids, 0) is not None

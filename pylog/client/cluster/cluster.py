@@ -142,7 +142,7 @@ class Cluster:
         task.add_done_callback(self._closing.discard)
 
     def stream_way(self, broker: int, kind: stream_pb2.StreamKind) -> StreamWay | None:
-        """How to reach the broker's framed port; None when it is to be used over gRPC."""
+        """The way to the broker's framed port; None when the broker is to be used over gRPC."""
         info = self.metadata.brokers.get(broker)
         if info is None or info.stream is None:
             return None
@@ -168,7 +168,7 @@ class Cluster:
             )
 
     def stream_rest_s(self, way: StreamWay) -> float:
-        """How long to wait before the framed port is tried (`reconnect.backoff.ms`)."""
+        """The seconds to wait before the framed port is tried (`reconnect.backoff.ms`)."""
         return self._ports.rest_ms(way.port, self.clock.monotonic_ms()) / 1000
 
     def stream_broke(self, way: StreamWay) -> None:
@@ -180,7 +180,7 @@ class Cluster:
         self._ports.greeted(way.port)
 
     def gateway(self) -> Server | None:
-        """Where administration goes, None when no server said."""
+        """The server for administration; None when no server has named it."""
         address = self._gateway if self.settings.by_gateway else self.metadata.controller
         return self.server(address) if address is not None else None
 
@@ -236,8 +236,8 @@ class Cluster:
 
     @contextlib.contextmanager
     def asking(self, name: str) -> Iterator[None]:
-        """What is heard of a topic meanwhile, a denial above all, is kept; afterwards it is
-        forgotten unless the topic turned out to be there.
+        """Keep the answers about a topic during a call, a denial above all; afterwards they are
+        forgotten unless the topic turned out to exist.
         """
         if name not in self.topics:
             self._strangers.setdefault(name, 0)
@@ -335,7 +335,8 @@ class Cluster:
             await asyncio.sleep(self.settings.backoff_s(1, self.rng.random()))
 
     def _bootstrap_left_s(self) -> float:
-        """How long the addresses may go on without an answer; infinity once one has answered."""
+        """The seconds for which the bootstrap addresses may still give no answer; infinity once one
+        has answered."""
         if self.metadata.version or self._unreached_since_ms is None:
             return math.inf
         waited_ms = self.clock.monotonic_ms() - self._unreached_since_ms
@@ -352,7 +353,7 @@ class Cluster:
         return math.inf
 
     def _tell_too_large(self, error: errors.MessageTooLarge, *, is_news: bool) -> None:
-        """What metadata is about no longer fits into an answer: it may again with fewer topics."""
+        """Report metadata that no longer fit into an answer: they may again with fewer topics."""
         if is_news:
             logger.error("metadata could not be refreshed: %s", error)
         self.gave_up = error

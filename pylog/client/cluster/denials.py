@@ -18,7 +18,7 @@ from pylog.rpc import apis
 from pylog.rpc.v1 import log_pb2
 
 UNKNOWN_TOPIC_GRACE_MS: Final = 3_000
-"""How long brokers may deny a topic before the client believes them."""
+"""The time for which brokers may deny a topic before the client believes them."""
 CONFIRM_S_MAX: Final = 0.3
 """The gateway may be gone, or restarting: then brokers' word must do."""
 
@@ -47,7 +47,7 @@ def denied_in(response: log_pb2.MetadataResponse, known: Container[str]) -> list
 
 
 def controller_of(response: log_pb2.MetadataResponse) -> Address | None:
-    """Where the gateway is, by an answer of a broker."""
+    """The gateway's address in a broker's answer; None where it holds none."""
     if response.gateway or not response.HasField("controller"):
         return None
     return Address(response.controller.host, response.controller.port)

@@ -35,19 +35,19 @@ LOOK_S: Final = 0.1
 have no order, go over gRPC meanwhile. Several looks, because a busy loop is late with one, and with
 the connection as well."""
 SILENCE_S: Final = 3.0
-"""Whoever gives a call up sooner learns nothing of its connection."""
+"""A caller that gives a call up sooner learns nothing of its connection."""
 IDLE_LOOK_S: Final = 1.0
-"""How often a connection looks whether it is idle, where somebody waits for an answer."""
+"""The interval at which a connection looks whether it is idle, where a call waits for an answer."""
 
 
 class Ports(Protocol):
     """A client's knowledge of brokers' framed ports: its `Cluster`."""
 
     def stream_way(self, broker: int, kind: stream_pb2.StreamKind) -> StreamWay | None:
-        """How to reach the broker's framed port; None when it is to be used over gRPC."""
+        """The way to the broker's framed port; None when the broker is to be used over gRPC."""
 
     def stream_rest_s(self, way: StreamWay) -> float:
-        """How long to wait before the framed port is tried."""
+        """The seconds to wait before the framed port is tried."""
 
     def stream_opened(self, way: StreamWay) -> None:
         """The framed port answered the greeting."""
@@ -186,7 +186,7 @@ class FramedCalls:
         await asyncio.gather(*(c.connecting for c in ending), return_exceptions=True)
 
     def _way(self) -> StreamWay | None:
-        """How a new connection may be made, if one may."""
+        """The way for a new connection; None where none may be made now."""
         way = self.ports.stream_way(self.broker, streams.CALLS)
         if way is None or way.port == self._takes_none:
             return None

@@ -1,5 +1,5 @@
-"""When to try brokers' framed ports: how long one rests after a connection to it failed or broke,
-and how long one is let be that cannot be had at all. Pure.
+"""The times at which clients try brokers' framed ports: the wait after a connection failed or
+broke, and the longer one for a port that cannot be reached at all. Pure.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pylog.client.cluster.metadata import Address
 
 NO_STREAM_MS: Final = 60_000
 NO_STREAM_MS_MAX: Final = 3_600_000
-"""How long a broker is used over gRPC after its framed port could not be had; doubles each time,
-because trying it may cost two seconds."""
+"""The time for which a broker is used over gRPC after its framed port could not be reached; doubles
+each time, because trying it may cost two seconds."""
 
 Port = tuple[Address, int]
 """A framed port of one life of a broker: its address, and the broker's epoch. Another life, or
@@ -23,14 +23,14 @@ another address, is tried at once."""
 
 @dataclass(frozen=True, slots=True)
 class StreamWay:
-    """How to begin a framed stream to a broker."""
+    """The way in which a framed stream to a broker begins."""
 
     broker: int
     epoch: int
     address: Address
     hello: bytes
     connect_s: float = math.inf
-    """How long an attempt to connect may take."""
+    """The time that an attempt to connect may take."""
 
     @property
     def port(self) -> Port:
@@ -63,12 +63,12 @@ class FramedPorts:
         self._states: dict[Port, _State] = {}
 
     def rest_ms(self, port: Port, now_ms: int) -> int:
-        """How long to wait before the next attempt to connect."""
+        """The milliseconds to wait before the next attempt to connect."""
         state = self._states.get(port)
         return 0 if state is None else max(state.rests_until_ms - now_ms, 0)
 
     def connect_ms(self, port: Port, jitter: float) -> int:
-        """How long the next attempt to connect may take. `jitter`: from 0 to 1."""
+        """The milliseconds that the next attempt to connect may take. `jitter`: from 0 to 1."""
         state = self._states.get(port)
         failures = 0 if state is None else min(state.failures, 62)
         within_ms = min(self._setup_ms << failures, self._setup_longest_ms)

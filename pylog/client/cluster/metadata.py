@@ -15,7 +15,7 @@ from pylog.model import NO_LEADER
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens."""
+    """The host and port at which a server listens."""
 
     host: str
     port: int
@@ -33,7 +33,7 @@ class BrokerInfo:
     rack: str = ""
     epoch: int = -1
     stream: Address | None = None
-    """Where it takes framed streams."""
+    """The address for framed streams; None: none is known."""
     fenced_since_ms: int = 0
     """The time of day since when it does not serve; 0: it does, or that is not known."""
 
@@ -149,7 +149,7 @@ class ClusterMetadata:
         self.topics.pop(topic, None)
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions the topic has, or None when the topic is not known."""
+        """The partition count of the topic, or None when the topic is not known."""
         known = self.topics.get(topic)
         return len(known.partitions) if known is not None else None
 

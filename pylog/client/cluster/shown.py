@@ -1,4 +1,4 @@
-"""How clients look in a notebook or a debugger, and that they stay in their process."""
+"""The look of clients in a notebook or a debugger, and their refusal to leave their process."""
 
 from __future__ import annotations
 

@@ -89,8 +89,9 @@ NEVER_TAKEN: Final = (errors.InvalidRequest, errors.InvalidConfig, errors.Unsupp
 """By these a server says that the request itself is wrong."""
 
 NOT_CONNECTED = "no connection"
-"""What `fault_of` says when gRPC does not tell why: its poll engine may see the hang-up of a failed
-connect before it asks for the error, and then only reports a descriptor that was shut down."""
+"""The message of `fault_of` when gRPC does not tell why: its poll engine may see the hang-up of a
+failed connect before it asks for the error, and then only reports a descriptor that was shut
+down."""
 
 
 def refusal_of(error: grpc.aio.AioRpcError) -> errors.PylogError | None:
@@ -106,7 +107,7 @@ def refusal_of(error: grpc.aio.AioRpcError) -> errors.PylogError | None:
 
 
 def too_large_of(code: grpc.StatusCode, details: str) -> TooLarge | None:
-    """Which message met which limit, when that is why a call failed."""
+    """The message and the limit that it met, when that is why a call failed."""
     # A server that is only busy, or out of memory, says so under the same status.
     return TooLarge.told_in(details) if code is grpc.StatusCode.RESOURCE_EXHAUSTED else None
 

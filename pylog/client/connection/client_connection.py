@@ -25,7 +25,7 @@ CallT = TypeVar("CallT")
 
 
 class State(Enum):
-    """How far the connection is: each state is followed by a later one only."""
+    """The states of a connection: each state is followed by a later one only."""
 
     GREETING = "no greeting was answered yet"
     OPEN = "requests go out, answers come"
@@ -109,7 +109,8 @@ class ClientConnection(Generic[CallT]):
     # ---- what comes ----------------------------------------------------------------------------
 
     def received(self, count: int) -> list[Event[CallT]]:
-        """What `count` more bytes in the last buffer say, in order. `Ended` is the last of all."""
+        """The events in `count` more bytes of the last buffer, in order. `Ended` is the last of
+        all."""
         if self.state is State.ENDED:
             return []
         refused: FrameRefused | None = None

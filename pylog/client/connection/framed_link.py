@@ -71,7 +71,8 @@ class FramedLink(Generic[CallT]):
                 self.close()
 
     def receive(self) -> list[Event[CallT]]:
-        """What has come by now says this; the end is the last of it."""
+        """The events of all bytes that have come by now; the connection's end is the last of
+        them."""
         core, socket = self.core, self.socket
         assert socket is not None
         events: list[Event[CallT]] = []

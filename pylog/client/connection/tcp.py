@@ -175,8 +175,8 @@ class TcpConnection:
             unsent.clear()
 
     def receive_into(self, buffer: memoryview) -> int:
-        """How many bytes came into `buffer`: -1 for none yet, 0 when there will be no more; OSError
-        for a broken connection.
+        """The number of bytes that came into `buffer`: -1 for none yet, 0 when there will be no
+        more; OSError for a broken connection.
         """
         try:
             return self.socket.recv_into(buffer)

@@ -305,7 +305,7 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
         return await self._elsewhere(self._inner.offsets_for_times, times)
 
     async def lag(self, *partitions: Partitions) -> Any:
-        """How many offsets are left to read: an int for one partition, else a dict."""
+        """The number of offsets left to read: an int for one partition, else a dict."""
         return await self._elsewhere(self._inner.lag, *partitions)
 
     # ---- the group ----------------------------------------------------------------------------

@@ -147,7 +147,7 @@ class Collector:
             if partition.decoding is not decoder:
                 return  # the loop moved the position meanwhile: the log was cut, or made anew
             if decoder.error is not None:
-                # What came before it was returned; the next poll raises, and a seek goes past it.
+                # The records before it are returned; the next poll raises, and a seek passes it.
                 self._positions.seek(partition, decoder.position)
                 partition.fail(decoder.error)
                 return
@@ -196,7 +196,8 @@ class Collector:
         return first
 
     def returned_last(self) -> dict[TopicPartition, int]:
-        """Where what the last poll has returned begins, with what an iteration has in hand."""
+        """The first offset, by partition, of the records that the last poll returned or that an
+        iteration has in hand."""
         return {**self._returned, **self.in_hand()}
 
     def rewind_pending(self) -> None:
@@ -240,7 +241,7 @@ class Collector:
 
 
 def home(record: Record) -> TopicPartition:
-    """Where a record is from."""
+    """The partition that a record is from."""
     return TopicPartition(record.topic, record.partition)
 
 

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 AT_EXIT_S: Final = 1.0
-"""How long the end of a program waits for the group that nobody has left."""
+"""The time for which the end of a program waits for a group that the user has not left."""
 
 
 class Consumer(Closing, Shown, Generic[K, V]):
@@ -434,7 +434,7 @@ class Consumer(Closing, Shown, Generic[K, V]):
             return bool(self._positions.partitions or self._core.subscription)
 
     def _reached(self) -> dict[TopicPartition, int | None]:
-        """How far each partition is that is assigned and not paused; None: not known yet."""
+        """The position of each partition that is assigned and not paused; None: not known yet."""
         with self._use():
             self._chosen(())
             with self._lock:
@@ -558,7 +558,7 @@ class Consumer(Closing, Shown, Generic[K, V]):
         return {tp: listing[tp] for tp in wanted}
 
     def lag(self, *partitions: Partitions) -> Any:
-        """How many offsets are left to read: an int for one partition, a dict for several or for
+        """The number of offsets left to read: an int for one partition, a dict for several or for
         none given (all assigned). Asks the brokers for the ends.
         """
         positions = self.position(*partitions)

@@ -40,9 +40,9 @@ class ConsumerRecords(Generic[K, V]):
 
     @property
     def next_offsets(self) -> dict[TopicPartition, int]:
-        """Where each partition that has records here goes on (KIP-1094): the consumer's position,
-        behind the last record and what follows it that is none: transaction markers, aborted
-        records, what compaction took.
+        """The consumer's position in each partition that has records here (KIP-1094): behind the
+        last record and behind the offsets that follow it and hold no record for the user:
+        transaction markers, aborted records, compacted ones.
         """
         return {
             tp: self._next_offsets.get(tp, records[-1].offset + 1)

@@ -28,7 +28,7 @@ _JAVA: Final = {
 
 
 def group_settings(values: Mapping[str, Any], given: frozenset[str]) -> GroupSettings | None:
-    """How the consumer takes part in its group; None without a group id. `given`: the settings
+    """The settings of the consumer in its group; None without a group id. `given`: the settings
     that the user has named, by dotted names.
 
     InvalidGroupId for an empty one, InvalidConfig for what does not go together.

@@ -1,4 +1,5 @@
-"""How a poll waits, and what ends it: news, the time, a wakeup, a fault, or the consumer's end.
+"""The wait of a poll, and the events that end it: news, the time, a wakeup, a fault, or the
+consumer's end.
 
 On the user's thread. A poll that found something returns it, whatever else came meanwhile: a
 position that has moved is never followed by an error instead of its records. A fault of one
@@ -278,7 +279,7 @@ class PollWaiting:
             if not at_once and not self._core.positions.all_handed_out(self._arrivals[what]):
                 return
         if isinstance(what, str):
-            # What was raised once may be so no longer: it counts when the cluster says it again.
+            # A fault that was raised may have passed: it counts when the cluster reports it again.
             self._told[what] = self._cluster.denied.get(what)
             self._cluster.thread.call(self._cluster.refresh_soon)
         raise faults[what]

@@ -41,8 +41,8 @@ NEXT_STATES: Final = {
     FetchState.RESETTING: (FetchState.AWAIT_RESET, FetchState.FETCHING),
     FetchState.FETCHING: (FetchState.AWAIT_RESET, FetchState.FETCHING),
 }
-"""What each state may become: by a seek, by a seek to where a look-up tells, by the look-up's
-request, by its answer. Nothing takes a position away but what looks for another one.
+"""The states that may follow each one: by a seek, by a seek to the offset of a look-up, by the
+look-up's request, by its answer. A position is lost only to the look-up of another one.
 """
 
 
@@ -156,6 +156,6 @@ class FetcherSettings:
     follower_lease_ms: int = 300_000  # so long a follower is read, or is not after it has failed
 
     def backoff_ms(self, failures: int, jitter: float) -> int:
-        """How long to wait after so many: exponential, within 20 % (KIP-580)."""
+        """The milliseconds to wait after so many failures: exponential, within 20 % (KIP-580)."""
         wait = self.retry_backoff_ms * 2 ** min(max(failures - 1, 0), 30)
         return int(min(wait, self.retry_backoff_max_ms) * (0.8 + 0.4 * jitter))

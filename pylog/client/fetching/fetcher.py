@@ -75,7 +75,7 @@ class Fetcher:
         return Polled(effects, self.next_deadline_ms(now_ms))
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When `poll` has something to do without another event; None for never."""
+        """The time at which `poll` has something to do without another event; None for never."""
         partitions = self._positions.partitions.values()
         times = [p.retry_at_ms for p in partitions if p.retry_at_ms > now_ms]
         if self._flights.cut_at_ms > now_ms:

@@ -53,14 +53,14 @@ from pylog.client.membership.offset_commits import OffsetCommits, OnCommitted
 from pylog.model import OffsetAndMetadata, TopicPartition
 
 COMMIT_AT_MOST_MS: Final = 30_000
-"""How long partitions that are to be given up wait for their commit, at most."""
+"""The time for which partitions that are to be given up wait for their commit, at most."""
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Committed = dict[TopicPartition, OffsetAndMetadata | None]
 
 
 class GroupSettings(NamedTuple):
-    """How a consumer takes part in a group. Without assignors: by the new protocol."""
+    """The settings of a consumer in its group. Without assignors: by the new protocol."""
 
     membership: MembershipSettings
     identity: GroupIdentity
@@ -118,7 +118,8 @@ class GroupManagers:
         else:
             self.membership = ConsumerMembership(membership, identity, self.finder, *shared)
         self.unread: Mapping[TopicPartition, int] = {}
-        """Where the user's positions are ahead of what the user has done with."""
+        """The offsets up to which the user is done, of partitions whose positions are ahead of
+        that."""
         self._metadata = metadata
         self._positions = positions
         self._assign = assign
@@ -210,8 +211,8 @@ class GroupManagers:
     def commit_at_end(
         self, now_ms: int, unread: Mapping[TopicPartition, int], timeout_ms: int
     ) -> Answer[None]:
-        """What the user is done with, where that is committed by itself; answered after all commits
-        that came before.
+        """Commit the consumed offsets before the consumer leaves, where auto commit is on; answered
+        after all commits that came before.
         """
         self.unread = unread
         return self.commits.commit_consumed(now_ms, timeout_ms)
@@ -224,8 +225,8 @@ class GroupManagers:
         return self._positions_behind(self.unread)
 
     def _positions_behind(self, unread: Mapping[TopicPartition, int]) -> Offsets:
-        """What is committed of each partition that has a position, with the leader epoch where that
-        of the last record is known.
+        """The offset to commit for each partition that has a position, with the leader epoch where
+        that of the last record is known.
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for tp, partition in self._positions.partitions.items():
@@ -361,8 +362,8 @@ class GroupManagers:
         self._gone_by_metadata()
 
     def _gone_by_metadata(self) -> list[TopicPartition]:
-        """What the member has of topics that were there, and have made room for others. Metadata
-        that do not know a topic yet say nothing of it.
+        """The member's partitions of topics that existed and whose names other topics have now.
+        Metadata that do not know a topic yet say nothing of it.
         """
         gone: list[TopicPartition] = []
         for tp, grant in self._granted.items():
@@ -458,7 +459,7 @@ class GroupManagers:
         self.membership.on_commit_fault(now_ms, generation, code)
 
     def _gone_by_target(self, target: TargetPartitions) -> list[TopicPartition]:
-        """What the member has of topics whose names are other topics' in the target."""
+        """The member's partitions of topics whose names belong to other topics in the target."""
         named = {name: topic_id for topic_id, name, _ in target if topic_id and name}
         return [
             tp

@@ -1,4 +1,4 @@
-"""Which partitions a consumer reads, and where: Kafka's `SubscriptionState`. Pure.
+"""The partitions that a consumer reads, and its offsets in them: Kafka's `SubscriptionState`. Pure.
 
 What the request managers share. Two offsets per partition: `position`, the next one that the user
 gets, and `fetch_offset`, the next one that is asked of a broker. What lies between them is

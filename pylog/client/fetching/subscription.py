@@ -1,4 +1,4 @@
-"""Which topics a consumer reads."""
+"""The topics that a consumer reads."""
 
 from __future__ import annotations
 

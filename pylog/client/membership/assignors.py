@@ -111,8 +111,8 @@ class StickyAssignor:
     cooperative: ClassVar[bool] = False
 
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
-        """What the member had and in which generation, as it gives all of it up before it joins:
-        Kafka's `StickyAssignorUserData`, version 1.
+        """The partitions that the member had, with their generation, encoded as Kafka's
+        `StickyAssignorUserData`, version 1: the member gives all of them up before it joins.
         """
         return encode_partitions(owned) + _INT32.pack(generation)
 

@@ -169,8 +169,8 @@ class ClassicMembership:
         return self.state is _UNJOINED and not joins and not has_something
 
     def take_error(self) -> errors.PylogError | None:
-        """What keeps the member out. It is told once, and the member then tries again; a fenced one
-        tells it each time.
+        """The error that keeps the member out. It is returned once, and the member then tries
+        again; a fenced member returns it each time.
         """
         error = self._error
         if self.state is not _FENCED:
@@ -178,7 +178,7 @@ class ClassicMembership:
         return error
 
     def on_metadata(self, partition_counts: Mapping[str, int]) -> None:
-        """How many partitions topics have; a leader whose topics have changed shares out anew."""
+        """Take the partition counts of topics; a leader whose topics have changed assigns anew."""
         self._partition_counts = partition_counts
         self._look_at_the_topics()
 

@@ -38,7 +38,8 @@ class CoordinatorFinder:
         return self._coordinator
 
     def take_error(self) -> errors.PylogError | None:
-        """What keeps the coordinator from being found, once; then it is looked for again."""
+        """The error that kept the coordinator from being found, once; then it is looked for
+        again."""
         error, self._error = self._error, None
         return error
 

@@ -54,6 +54,6 @@ class MembershipSettings:
     retry_backoff_max_ms: int = 1_000
 
     def backoff_ms(self, failures: int, jitter: float) -> int:
-        """How long to wait after so many: exponential, within 20 % (KIP-580)."""
+        """The milliseconds to wait after so many failures: exponential, within 20 % (KIP-580)."""
         wait = self.retry_backoff_ms * 2 ** min(max(failures - 1, 0), 30)
         return int(min(wait, self.retry_backoff_max_ms) * (0.8 + 0.4 * jitter))

@@ -1,4 +1,4 @@
-"""Where a member of a classic group stands, and which moves there are. Pure."""
+"""The states of a member of a classic group, and the transitions between them. Pure."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ SLICE_BYTES: Final = 16 << 20
 
 
 def arrow_batch_size(batch_size: int, max_request_size: int, buffer_memory: int) -> int:
-    """How large the batches of a table are made: as large as does good, and never so large that
-    `buffer.memory` could not take one beside others.
+    """The bytes of a table's batches: as many as make sending faster, and never so many that
+    `buffer.memory` could not take one batch beside others.
     """
     share = max(buffer_memory // 4, min(batch_size, buffer_memory - BATCH_OVERHEAD))
     return max(1, min(max(batch_size, ARROW_BATCH_BYTES), max_request_size, share))

@@ -189,7 +189,7 @@ class Delivery:
         _run(callback)
 
     def metadata_of(self, index: int) -> RecordMetadata:
-        """Where the batch's record landed."""
+        """The place in the log of the batch's record."""
         if self._parts:
             part, index = self._part_of(index)
             return part.metadata_of(index)
@@ -234,8 +234,8 @@ class DeliveryHandle:
     _index: int
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record landed. Raises the record's error, or TimeoutError after `timeout`
-        seconds without an outcome.
+        """The place of the record in the log. Raises the record's error, or TimeoutError after
+        `timeout` seconds without an outcome.
         """
         error = self.exception(timeout)
         if error is not None:
@@ -301,8 +301,9 @@ def _references_of_unshared() -> int:
 
 
 UNSHARED: Final = _references_of_unshared()
-"""How many references to a batch's handle `next_handle` counts if nobody else has one: it may be
-given out again, as CPython's own `zip` does with its tuples. A handle has no weak references.
+"""The number of references to a batch's handle that `next_handle` counts if no other code has one:
+the handle may be given out again, as CPython's own `zip` does with its tuples. A handle has no weak
+references.
 """
 
 

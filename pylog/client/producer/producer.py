@@ -165,8 +165,9 @@ class Producer(Closing, Shown):
     def _add(
         self, buffer: TopicBuffer, value: bytes, key: Any, on_delivery: OnDelivery | None
     ) -> DeliveryHandle | None:
-        """What `send` does for a plain value, for one with a key or a callback: into an open batch,
-        with a key only if all its records have one. None where there is no such batch.
+        """The handle of a record that `send` put into an open batch: a plain value, one with a key
+        or a callback; with a key only into a batch whose records all have one. None where there is
+        no such batch.
         """
         room = -len(value) - RECORD_OVERHEAD
         if key is None:

@@ -34,7 +34,7 @@ class TransactionUse:
         self._transactions = transactions
         self._max_block_ms = max_block_ms
         self.times_ns: dict[str, int] = dict.fromkeys(_TIMES.values(), 0)
-        """How long users' calls have taken, by Kafka's names."""
+        """The time that users' calls have taken, by Kafka's names."""
 
     def init(self, *, keep_prepared: bool) -> None:
         """Fence earlier instances, and end what they left open."""
@@ -171,7 +171,7 @@ class TransactionUse:
     def _first_result(
         self, waiter: Future[errors.PylogError | None], limit_s: float
     ) -> errors.PylogError | None:
-        """What the operation came to. BootstrapFailed, while it goes on, where no server has ever
+        """The outcome of the operation. BootstrapFailed, while it goes on, where no server has ever
         answered for `bootstrap.timeout.ms`; TimeoutError after `limit_s`.
         """
         cluster = self._loop.cluster

@@ -163,8 +163,8 @@ class RangeReader:
         return {at: time_ms for at, time_ms in found.items() if time_ms >= 0}
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the log of each partition ends, for a reader of committed transactions only: to
-        others that is what `offsets` says.
+        """The high watermark of each partition, for a reader of committed transactions only: to
+        others `offsets` gives the same.
         """
         wanted = list(partitions)
         if not self._read_committed:
@@ -220,8 +220,8 @@ class RangeReader:
         }
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Where each partition's given leader epoch ends by now (KIP-320): an end below an offset
-        that was read under that epoch means that the log was cut there.
+        """The end offset of each partition's given leader epoch by now (KIP-320): an end below an
+        offset that was read under that epoch means that the log was truncated there.
 
         A partition whose leader does not know the epoch is left out.
         """

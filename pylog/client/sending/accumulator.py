@@ -55,7 +55,7 @@ class TopicBuffer:
     _openings: int = 0
 
     def partition_of(self, key: bytes) -> int:
-        """Where `key` belongs."""
+        """The partition of `key`."""
         partition = self.placed.get(key)
         if partition is None:
             if len(self.placed) >= _KEYS_REMEMBERED_MAX:
@@ -64,7 +64,8 @@ class TopicBuffer:
         return partition
 
     def opened_by(self, thread: int) -> None:
-        """Where several threads send: one that alone opens batch after batch becomes the owner."""
+        """Count a batch that `thread` opened, where several threads send: one that alone opens
+        batch after batch becomes the owner."""
         if self.owner != SEVERAL:
             return
         self._openings = self._openings + 1 if thread == self._opener else 0
@@ -287,7 +288,7 @@ class Accumulator:
 
     @property
     def next_linger_ms(self) -> int | None:
-        """When the oldest lingering batch becomes due."""
+        """The time at which the oldest lingering batch becomes due; None where none lingers."""
         return self._lingering[0].created_ms + self.linger_ms if self._lingering else None
 
     @property

@@ -10,7 +10,7 @@ from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.send_faults import STUCK_AFTER_MS
 
 GROW_AFTER_BYTES: Final = 2 << 20
-"""How much must have gone to a broker without a pause, or wait to go, before batches may grow
+"""The bytes that must have gone to a broker without a pause, or wait to go, before batches may grow
 beyond `batch.size`: a burst, or a slow stream, keeps to it.
 """
 PAUSE_MS: Final = 20
@@ -47,7 +47,7 @@ class Pipe:
 
     @property
     def oldest_ms(self) -> int:
-        """When the oldest unanswered request went out; there is one."""
+        """The time at which the oldest unanswered request was sent; one must exist."""
         return next(iter(self.in_flight.values())).sent_ms
 
     @property
@@ -89,7 +89,7 @@ class Pipes:
         return pipe
 
     def deadlines(self, now_ms: int, request_timeout_ms: int) -> Iterator[int]:
-        """When to look again: a broker may be tried again, or an answer is overdue."""
+        """The times at which a broker may be tried again, or an answer is overdue."""
         for pipe in self._pipes.values():
             if pipe.retry_at_ms > now_ms:
                 yield pipe.retry_at_ms

@@ -1,4 +1,5 @@
-"""Which batches may go now, to which broker, in what order: requests as they are put together.
+"""The choice of the batches that may go now, their brokers and their order: requests as they are
+put together.
 
 Pure, and a part of the sender, which tells the rules of order. Not here: what answers and faults
 make of a lane.

@@ -1,4 +1,4 @@
-"""Which partition a record without a partition of its own goes to.
+"""The choice of a partition for a record that names none.
 
 Pure: random numbers are handed in. Three ways, as in Kafka: by key (murmur2, see
 `TopicBuffer.partition_of`), sticky (records without a key stay together, KIP-480 and KIP-794), and

@@ -1,4 +1,5 @@
-"""Where a transaction's records were stored, as its producer's acknowledgements tell. Pure."""
+"""The offsets of a transaction's records, as the acknowledgements to its producer give them.
+Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""When each record of a batch was sent: its timestamps in milliseconds, as runs of equal ones.
+"""The time at which each record of a batch was sent: its timestamps in milliseconds, as runs of
+equal ones.
 
 A busy producer puts hundreds of records into a millisecond, so that looking whether a new one has
 begun costs less than to note each.

@@ -16,7 +16,8 @@ leader does not break its connection, and `request.timeout.ms` is far too long t
 """
 
 MESSAGE_OVERHEAD: Final = 1_024
-"""What a message has besides a batch, at most: names of the client and of the topic, numbers."""
+"""The bytes of a message besides a batch, at most: names of the client and of the topic,
+numbers."""
 
 NOT_STORED: Final = frozenset(
     {
@@ -41,8 +42,9 @@ SEQUENCE_REFUSED: Final = frozenset(
 
 
 class LastFaults:
-    """What a batch whose time is up tells: its partition's last fault since a success there, or
-    else the last one that concerns them all. Not what befell another partition.
+    """The fault in the message of a batch whose time is up: its partition's last fault since a
+    success there, or else the last one that concerns all partitions. Never the fault of another
+    partition.
     """
 
     def __init__(self) -> None:

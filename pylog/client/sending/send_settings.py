@@ -39,7 +39,7 @@ class SenderSettings:
         )
 
     def backoff_ms(self, attempts: int, jitter: float) -> int:
-        """How long to wait after so many: exponential, within 20 % (KIP-580)."""
+        """The milliseconds to wait after so many attempts: exponential, within 20 % (KIP-580)."""
         longest = self.retry_backoff_max_ms
         wait = min(self.retry_backoff_ms * 2 ** min(max(attempts - 1, 0), 30), longest)
         return int(wait * (0.8 + 0.4 * jitter))

@@ -1,4 +1,5 @@
-"""Which batches go to which broker, in what order, and what an answer means: the producer's core.
+"""The producer's core: it decides which batches go to which broker, in what order, and what an
+answer means.
 
 Pure: events in (`poll`, `on_acks`, `on_disconnected`, ...), effects out. The producer's lock is
 held around each call. Covers sequences, retries, order and time-outs; bytes, streams and waiting
@@ -121,7 +122,7 @@ class Sender:
         return effects
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When `poll` has something to do without another event; None for never."""
+        """The time at which `poll` has something to do without another event; None for never."""
         times = []
         if (linger := self._accumulator.next_linger_ms) is not None:
             times.append(linger)
@@ -228,7 +229,8 @@ class Sender:
         return effects + self.poll(now_ms)
 
     def adopt(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
-        """What is added from now on belongs to a transaction that somebody else has opened."""
+        """Continue a transaction that another producer has opened: all later records belong to
+        it."""
         assert self.transactions is not None
         self.transactions.adopt(transactional_id, producer_id, producer_epoch)
         self.dispatcher.begin_epoch()

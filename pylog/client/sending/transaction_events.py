@@ -1,4 +1,4 @@
-"""What a transactional producer and its coordinators say to each other: plain values.
+"""The messages between a transactional producer and its coordinators: plain values.
 
 A request that is answered comes back with its answer, as the very object that was sent: what is not
 in flight any more is passed over. The producer speaks transaction version 2 (KIP-890): the first
@@ -92,7 +92,8 @@ class ProducerBegun(NamedTuple):
 
 
 class OffsetsKept(NamedTuple):
-    """What became of the offsets: a code is about all of them, `faults` name single partitions."""
+    """The outcome of an offset commit: a code is about all offsets, `faults` name single
+    partitions."""
 
     faults: tuple[tuple[TopicPartition, int, str], ...] = ()
     code: int = 0

@@ -1,4 +1,4 @@
-"""Where a transactional producer stands, and which moves there are. Pure."""
+"""The states of a transactional producer, and the transitions between them. Pure."""
 
 from __future__ import annotations
 

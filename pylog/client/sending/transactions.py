@@ -77,7 +77,7 @@ _OF_BATCHES: Final = tuple(one for one in _ENDS_ALL if one is not errors.Unknown
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """What the producer's settings say of its transactions."""
+    """The producer's settings for its transactions."""
 
     transactional_id: str
     timeout_ms: int = 60_000
@@ -268,7 +268,7 @@ class Transactions:
 
     @property
     def prepared(self) -> PreparedTransaction:
-        """What is prepared; the empty one where nothing is."""
+        """The prepared transaction; the empty one where none is prepared."""
         return self._prepared
 
     @property
@@ -280,7 +280,7 @@ class Transactions:
 
     @property
     def pending(self) -> Operation | None:
-        """What a user's call still waits for."""
+        """The operation that a user's call still waits for."""
         operation = self._operation
         return operation if operation is not None and not operation.done else None
 
@@ -368,12 +368,12 @@ class Transactions:
             effects.append(self._in_flight)
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
-        """When something is asked again; None: at no certain time."""
+        """The time at which a request is sent again; None: at no certain time."""
         waits = self.pending is not None and self._in_flight is None
         return self._retry_at_ms if waits and self._retry_at_ms > now_ms else None
 
     def _request(self, operation: Operation) -> TransactionRequest:
-        """What the pending operation needs next."""
+        """The request that the pending operation needs next."""
         own = self.settings.transactional_id
         if operation.call == SEND_OFFSETS:
             offsets = self._offsets

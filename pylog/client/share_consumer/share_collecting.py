@@ -71,8 +71,9 @@ class ShareCollector:
         return parts
 
     def _drop_expired(self) -> None:
-        """What an earlier poll has left, and is not this member's any more. What is decoded now is
-        returned however long that took: a slow deserializer would else lose all it gets.
+        """Drop the records that an earlier poll has left and whose acquisition has expired. Records
+        that are decoded now are returned however long that took: a slow deserializer would else
+        lose all it gets.
         """
         now_ms = self._clock.monotonic_ms()
         with self._loop.lock:

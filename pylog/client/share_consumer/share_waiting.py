@@ -1,4 +1,5 @@
-"""How a share consumer's calls wait, and what ends it: news, the time, a wakeup, or a fault.
+"""The wait of a share consumer's calls, and the events that end it: news, the time, a wakeup, or a
+fault.
 
 On the user's thread.
 """
@@ -43,8 +44,8 @@ class ShareWaiting:
         self._loop.notify_soon()
 
     def until(self, timeout_s: float, look: Callable[[int], V | None]) -> V | None:
-        """What `look` finds at a time, under the lock, as soon as it finds something; None when the
-        time is up.
+        """The first result of `look`, which is called under the lock with the time until it finds
+        something; None when the time is up.
         """
         deadline_ms = self._clock.monotonic_ms() + timeout_s * 1000
         while True:

@@ -15,7 +15,7 @@ CommitResults = dict[TopicPartition, errors.PylogError | None]
 
 
 class AckCommit:
-    """What somebody waits for: the outcome of acknowledgements, partition by partition."""
+    """The outcome of acknowledgements, partition by partition, for a caller that waits."""
 
     def __init__(self, deadline_ms: int) -> None:
         self.deadline_ms = deadline_ms

@@ -43,7 +43,7 @@ class Hand:
         self._deliveries: list[Delivery] = []
 
     def __len__(self) -> int:
-        """How many records wait for an acknowledgement, taken or not."""
+        """The number of records that wait for an acknowledgement, taken or not."""
         return sum(len(delivery.records) for delivery in self._deliveries)
 
     def offsets_of(self, partition: SharedPartition, broker: int, session: int) -> set[int]:

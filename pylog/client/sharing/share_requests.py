@@ -40,7 +40,8 @@ from pylog.model import AcknowledgeType
 FINAL_EPOCH: Final = -1
 EPOCH_MAX: Final = 2**31 - 1
 CROWDED_WAIT_MS: Final = 50
-"""How long one leader is waited for while others wait: there is not a record for each of them."""
+"""The time for which one leader is waited for while others wait: there is not a record for each of
+them."""
 
 LOCK_TIMEOUT_MS: Final = 30_000
 """Kafka's default, where a broker does not tell its own."""
@@ -71,7 +72,7 @@ class ShareSettings:
     retry_backoff_max_ms: int = 1_000
 
     def backoff_ms(self, failures: int, jitter: float) -> int:
-        """How long to wait after so many: exponential, within 20 % (KIP-580)."""
+        """The milliseconds to wait after so many failures: exponential, within 20 % (KIP-580)."""
         wait = self.retry_backoff_ms * 2 ** min(max(failures - 1, 0), 30)
         return int(min(wait, self.retry_backoff_max_ms) * (0.8 + 0.4 * jitter))
 
@@ -279,7 +280,7 @@ class ShareRequests:
         return -1 if leader is None else leader.epoch
 
     def _shares(self, wanted: dict[int, tuple[SharedPartition, ...]]) -> dict[int, int]:
-        """How many records each leader may be asked for."""
+        """The number of records that each leader may be asked for."""
         count = self._settings.max_poll_records
         if not self._settings.strict or not wanted:
             return dict.fromkeys(wanted, count)

@@ -21,7 +21,8 @@ Message = tuple[Chunks, Any]
 
 @dataclass(frozen=True, slots=True)
 class StreamType(Generic[ResponseT]):
-    """Which of the two streams: on the framed port, in gRPC, and how its answers are read."""
+    """One of the two kinds of streams: its kind on the framed port, its method in gRPC, and the
+    parsers of its answers."""
 
     kind: stream_pb2.StreamKind
     method: str
@@ -66,7 +67,7 @@ class Carried(Protocol):
         """A broker's message came."""
 
     def rest_s(self, way: StreamWay) -> float:
-        """How long to wait before the framed port is tried."""
+        """The seconds to wait before the framed port is tried."""
 
     def opened(self, way: StreamWay) -> None:
         """The framed port can be had."""

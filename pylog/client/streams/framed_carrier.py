@@ -109,7 +109,8 @@ class FramedCarrier:
 
     @property
     def connection(self) -> TcpConnection | None:
-        """What a thread may wait at for answers, instead of the loop; None when it may not."""
+        """The connection at which a thread may wait for answers, instead of the loop; None when it
+        may not."""
         return self._link.socket if self._core.state is State.OPEN else None
 
     def flush(self) -> None:

@@ -111,8 +111,8 @@ class RequestStream(Generic[RequestT, ResponseT]):
 
     @property
     def free_carrier(self) -> FramedCarrier | None:
-        """What takes a request at once, from any thread that has the lock: a framed connection with
-        nothing before it. Else the loop sends.
+        """The framed connection that takes a request at once, from any thread that has the lock,
+        with nothing queued before it. Else the loop sends.
         """
         carrier = self._carrier
         if self._queue or self._draining or type(carrier) is not FramedCarrier:
@@ -235,7 +235,7 @@ class RequestStream(Generic[RequestT, ResponseT]):
             self._on_response(self.broker, response)
 
     def rest_s(self, way: StreamWay) -> float:
-        """How long to wait before the framed port is tried."""
+        """The seconds to wait before the framed port is tried."""
         return self._cluster.stream_rest_s(way)
 
     def opened(self, way: StreamWay) -> None:

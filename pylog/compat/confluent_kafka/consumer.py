@@ -41,11 +41,11 @@ from pylog.compat.new_topics import NewTopics
 OnRebalance = Callable[[Any, list[TopicPartition]], Any]
 
 _STEP_S: Final = 1.0
-"""How long a poll waits at a time."""
+"""The time of each wait within a poll."""
 _EOF_STEP_S: Final = 0.1
 """The same with `enable.partition.eof`: then ends of partitions are looked at."""
 _MISSING_AGAIN_MS: Final = 30_000
-"""How often a poll tells of a topic that does not exist."""
+"""The interval at which a poll reports a topic that does not exist."""
 
 
 class Consumer:
@@ -357,7 +357,7 @@ class Consumer:
         return _list_of(chosen)
 
     def _settle(self, chosen: dict[model.TopicPartition, model.OffsetAndMetadata]) -> None:
-        """What is committed need not be committed again."""
+        """Forget stored offsets that are committed: they need not be committed again."""
         for tp, at in chosen.items():
             if self._stored.get(tp) == at:
                 del self._stored[tp]
@@ -482,7 +482,7 @@ class Consumer:
         return str(self.list_topics(timeout=timeout).cluster_id)
 
     def consumer_group_metadata(self) -> model.ConsumerGroupMetadata:
-        """What this consumer is in its group, for `send_offsets_to_transaction`."""
+        """The identity of this consumer in its group, for `send_offsets_to_transaction`."""
         self._check_open()
         with translating():
             return self._consumer.group_metadata()

@@ -34,7 +34,7 @@ class KafkaError(ErrorCodes):
         return NAMES.get(self._code, f"ERR_{self._code}?")
 
     def str(self) -> str:
-        """What happened."""
+        """The error in words."""
         return self._reason
 
     def fatal(self) -> bool:
@@ -204,7 +204,7 @@ def exception_of(error: errors.PylogError) -> KafkaException:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """What pylog raises within is raised as a KafkaException."""
+    """Raise pylog's errors from the block as KafkaException."""
     try:
         yield
     except errors.PylogError as error:

@@ -205,7 +205,7 @@ NAMES: Final = {code: name for name, code in vars(ErrorCodes).items() if isinsta
 
 
 def text_of(code: int) -> str:
-    """What a code means: what pylog says of Kafka's codes, of others their name in words."""
+    """The meaning of a code: pylog's words for Kafka's codes, the name in words for others."""
     if code == 0:
         return "Success"
     if code < -1:

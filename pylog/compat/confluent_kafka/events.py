@@ -1,4 +1,4 @@
-"""What a client has to tell its program, until that polls: delivery reports, errors."""
+"""The events that a client keeps until its program polls: delivery reports, errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Events:
             self.changed.notify_all()
 
     def messages(self) -> int:
-        """How many of the calls are about messages."""
+        """The number of waiting calls that are about messages."""
         return sum(counts for counts, _ in self._calls)
 
     def wait(self, until: Callable[[], bool], timeout_s: float) -> bool:

@@ -151,7 +151,7 @@ class Message(Generic[K, V]):
         return self._leader_epoch
 
     def delivery_count(self) -> int | None:
-        """How often a share group has delivered the record."""
+        """The number of times that a share group has delivered the record."""
         return self._delivery_count
 
     def set_headers(self, headers: Any) -> None:
@@ -299,14 +299,14 @@ class IsolationLevel(Enum):
 
 
 class ElectionType(Enum):
-    """Which leaders are elected."""
+    """The kinds of leader elections."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 class AcknowledgeType(IntEnum):
-    """What becomes of a message that a share group has delivered."""
+    """The acknowledgements of a message that a share group has delivered."""
 
     ACCEPT = 1
     RELEASE = 2
@@ -314,7 +314,7 @@ class AcknowledgeType(IntEnum):
 
 
 class Messages:
-    """What a share consumer's poll returns."""
+    """The messages that a share consumer's poll returns."""
 
     def __init__(self, messages: Iterable[Message[Any, Any]] = ()) -> None:
         self._records = list(messages)
@@ -324,7 +324,7 @@ class Messages:
         return list(self._records)
 
     def count(self) -> int:
-        """How many there are."""
+        """The number of messages."""
         return len(self._records)
 
     def is_empty(self) -> bool:
@@ -339,7 +339,7 @@ class Messages:
 
 
 class ThrottleEvent:
-    """What a `throttle_cb` is told; pylog's brokers throttle no client yet."""
+    """The argument of a `throttle_cb`; pylog's brokers throttle no client yet."""
 
     def __init__(self, broker_name: str, broker_id: int, throttle_time: float) -> None:
         self.broker_name = broker_name

@@ -11,7 +11,7 @@ from pylog.clock import SYSTEM_CLOCK
 
 
 class Statistics:
-    """When the next ones are due, and their text."""
+    """The statistics of a client: the time when they are next due, and their text."""
 
     def __init__(self, client_id: str, kind: str, interval_ms: int) -> None:
         self._client_id, self._kind, self._interval_ms = client_id, kind, interval_ms

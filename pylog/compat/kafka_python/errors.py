@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 
 class KafkaError(Exception):
-    """What every error of this adapter derives from."""
+    """The base of all errors of this adapter."""
 
     retriable: ClassVar[bool] = False
     invalid_metadata: ClassVar[bool] = False

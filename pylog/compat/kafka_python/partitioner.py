@@ -10,7 +10,7 @@ from pylog.records.murmur2 import partition_for_key
 
 
 class Partitions:
-    """What a partitioner is told of the cluster: the partitions of the topic at hand."""
+    """The cluster as a partitioner sees it: the partitions of the topic at hand."""
 
     def __init__(self, topic: str, partitions: list[int]) -> None:
         self._topic, self._partitions = topic, partitions
@@ -70,7 +70,8 @@ Choose = Callable[[str, Any, bytes | None, Any, bytes | None, list[int]], int | 
 
 
 def chooser(given: Any) -> Choose | None:
-    """What a producer calls for a record; None for the default, which pylog's producer is.
+    """The function that a producer calls for a record's partition; None for the default, which
+    pylog's producer has itself.
 
     `given`: a Partitioner, an object with a method `partition` of (topic, key, cluster), or a
     function of (key, all partitions, available partitions) as kafka-python had it before version 3.

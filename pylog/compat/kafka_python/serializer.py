@@ -70,7 +70,7 @@ class SerializeWrapper(Serializer):
         self.fn = fn
 
     def serialize(self, topic: str, headers: Headers, data: Any) -> Any:
-        """What the function makes of the data."""
+        """The function's result for the data."""
         return data if self.fn is None else self.fn(data)
 
 
@@ -81,7 +81,7 @@ class DeserializeWrapper(Deserializer):
         self.fn = fn
 
     def deserialize(self, topic: str, headers: Headers, data: Any) -> Any:
-        """What the function makes of the bytes."""
+        """The function's result for the bytes."""
         return data if self.fn is None else self.fn(data)
 
 

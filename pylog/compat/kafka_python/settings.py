@@ -145,7 +145,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "bootstrap_timeout_ms": 30_000,
     "reconnect_backoff_max_ms": 30_000,
 }
-"""Where they differ from Kafka's."""
+"""The defaults that differ from Kafka's."""
 
 
 def unknown(given: Mapping[str, Any], known: frozenset[str]) -> set[str]:
@@ -168,7 +168,7 @@ def common(given: Mapping[str, Any], passed: frozenset[str]) -> dict[str, Any]:
 
 
 def bootstrap_timeout_s(given: Mapping[str, Any]) -> float:
-    """How long a constructor looks for a broker."""
+    """The seconds for which a constructor looks for a broker."""
     wait_ms = given.get("bootstrap_timeout_ms") or _DEFAULTS["bootstrap_timeout_ms"]
     return float(wait_ms) / 1000
 

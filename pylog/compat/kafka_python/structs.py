@@ -47,7 +47,7 @@ class MemberState:
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """What a consumer is in its group, for `send_offsets_to_transaction`."""
+    """The identity of a consumer in its group, for `send_offsets_to_transaction`."""
 
     group_id: str | None = None
     generation_id: int = -1

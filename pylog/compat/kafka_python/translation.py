@@ -41,7 +41,7 @@ def translated(error: errors.PylogError) -> kafka_errors.KafkaError:
 
 @contextmanager
 def translating() -> Iterator[None]:
-    """What pylog raises within is raised as kafka-python's error."""
+    """Raise pylog's errors from the block as kafka-python's."""
     try:
         yield
     except errors.PylogError as error:

@@ -149,7 +149,7 @@ def _reset_page(
 
 
 def rule_of(given: Mapping[str, str]) -> Rule:
-    """Where the group is to go on; InvalidRequest names what is wrong."""
+    """The rule for the offsets at which the group goes on; InvalidRequest names the wrong field."""
     target, text = given.get("target", ""), given.get("to", "").strip()
     if target in ("earliest", "latest"):
         return offset_plans.to_end(target)

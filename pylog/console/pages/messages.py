@@ -45,7 +45,7 @@ class RecordRow:
 
 
 def row_of(record: Record, bytes_max: int, schema: Any, *, pretty: bool) -> RecordRow:
-    """What is shown of a record; its bytes are let go of."""
+    """The row that shows a record; it does not keep the record's bytes."""
     headers = record.headers
     return RecordRow(
         record.topic,

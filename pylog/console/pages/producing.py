@@ -21,7 +21,8 @@ FORMATS = ("text", "JSON", "hex", "null")
 
 
 def bytes_of(text: str, form: str, what: str) -> bytes | None:
-    """What is to be written of what was typed; InvalidRequest where it is not of that form."""
+    """The bytes of a key or value that a user typed; InvalidRequest where the text is not of that
+    form."""
     if form == "null":
         return None
     if form == "hex":

@@ -163,7 +163,7 @@ def as_bytes(buffer: bytes | bytearray) -> bytes:
 
 
 def data_address(data: bytes | bytearray) -> int:
-    """Where the bytes of an object lie; valid while it lives."""
+    """The address of an object's bytes; valid while the object lives."""
     if type(data) is bytes and Switch.on:
         return id(data) + BYTES_DATA
     return buffer_address(data)[0]

@@ -59,7 +59,7 @@ _MAY_FOLLOW: Final = {
     ClassicState.STABLE: {ClassicState.COMPLETING_REBALANCE},
     ClassicState.DEAD: set(ClassicState),
 }
-"""What a state may come after."""
+"""The states that each one may come after."""
 
 
 _MEMBER_BYTES: Final = 64
@@ -97,7 +97,7 @@ class Member:
         return _MEMBER_BYTES + sum(len(name.encode()) for name in names) + metadata
 
     def metadata_for(self, protocol: str) -> bytes:
-        """What it says of itself for that strategy; empty for one that it does not support."""
+        """The member's metadata for that strategy; empty for one that it does not support."""
         return next((each.metadata for each in self.protocols if each.name == protocol), b"")
 
     def vote(self, candidates: set[str]) -> str | None:
@@ -131,7 +131,8 @@ class ClassicGroup:
     new_member_came: bool = False
     """Likewise: since that time was extended last."""
     topics: frozenset[str] | None = None
-    """What consumers in it subscribe to; None: not known, or they are no consumers."""
+    """The topics that consumers in the group subscribe to; None: not known, or its members are no
+    consumers."""
 
     # ---- as any group ----------------------------------------------------------------------------
 
@@ -341,7 +342,7 @@ class ClassicGroup:
         return frozenset(found)
 
     def joined(self, member: Member, *, skip_assignment: bool = False) -> Joined:
-        """What a member hears of the present generation."""
+        """The answer to a member's join, by the present generation."""
         protocol = self.protocol or ""
         leads = member.member_id == self.leader
         return Joined(

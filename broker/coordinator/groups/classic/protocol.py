@@ -1,4 +1,4 @@
-"""What requests and time make of groups of the classic protocol. Pure: decisions come out.
+"""The classic protocol of groups: requests and time come in, decisions come out. Pure.
 
     EMPTY --join--> PREPARING_REBALANCE --all have joined, or time is up--> COMPLETING_REBALANCE
       ^                 ^        |                                              |      |
@@ -64,11 +64,11 @@ from pylog_broker.coordinator.runtime.decision import (
 )
 
 MEMBERS_BYTES_MAX: Final = 600_000
-"""What the members of a group may say of themselves together. The record of a group holds that and
-all assignments, and a coordinator that cannot write its record begins again, with all its groups.
+"""The metadata of all members of a group together. The record of a group holds that and all
+assignments, and a coordinator that cannot write its record begins again, with all its groups.
 """
 ASSIGNMENTS_BYTES_MAX: Final = DECISION_BYTES_MAX - MEMBERS_BYTES_MAX - 10_000
-"""What a leader may assign."""
+"""The bytes that a leader may assign."""
 
 
 # Dataclasses, as a named tuple equals each one of another class with the same fields.
@@ -579,7 +579,7 @@ class ClassicProtocol:
             self._heard_of(group, group.members[member_id], decision)
 
     def on_timer(self, wall_ms: int, due: ClassicTimer) -> Decision:
-        """What the time of a group makes of it."""
+        """The group's decision when one of its timers is due."""
         decision = Decision()
         group = self._groups.get(due.group_id)
         if not isinstance(group, ClassicGroup):

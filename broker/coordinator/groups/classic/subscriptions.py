@@ -1,4 +1,4 @@
-"""What a consumer of the classic protocol says of itself: only members read it, but for the topics.
+"""The subscription of a consumer of the classic protocol: only members read it, but for the topics.
 
 `ConsumerProtocolSubscription`, big-endian: 2 bytes of version, then an array (4 bytes of count) of
 topics (2 bytes of length, UTF-8), which every version has first.

@@ -29,7 +29,7 @@ class AssignedMember(NamedTuple):
 
     subscribed: frozenset[str]
     present: Partitions = NO_PARTITIONS
-    """What it had to read until now."""
+    """The partitions that the member had to read until now."""
     instance_id: str | None = None
     rack_id: str | None = None
 
@@ -153,7 +153,8 @@ class _Uniform:
         return still
 
     def _fill(self, left: dict[SubscribedTopic, list[int]]) -> None:
-        """What is left goes to those who have least, topics with the fewest readers first."""
+        """Give the partitions that are left to the members with the fewest, topics with the fewest
+        readers first."""
         for topic in sorted(left, key=lambda each: (len(self._subscribers[each]), each.name)):
             if not left[topic]:
                 continue

@@ -48,7 +48,7 @@ class ConsumerGroupState(Enum):
 
 
 class MemberState(IntEnum):
-    """How far a member has come, by the numbers of its record."""
+    """The states of a member, by the numbers of its record."""
 
     STABLE = 0
     """It has all that it should at its epoch."""
@@ -75,17 +75,18 @@ class ConsumerMember:
     server_assignor: str | None = None
     member_epoch: int = 0
     previous_epoch: int = 0
-    """What it had before, in case that the answer with the present one was lost."""
+    """The epoch that the member had before, in case the answer with the present one was lost."""
     state: MemberState = MemberState.STABLE
     assigned: Partitions = NO_PARTITIONS
     revoking: Partitions = NO_PARTITIONS
     classic: ClassicMemberMetadata | None = None
-    """What it said when it joined by the classic protocol; None: it speaks the consumer protocol.
+    """The metadata with which the member joined by the classic protocol; None: it speaks the
+    consumer protocol.
     """
 
     @property
     def held(self) -> Partitions:
-        """What nobody else may have: it reads it, or may still."""
+        """The partitions that no other member may have: this one reads them, or may still."""
         return self.assigned | self.revoking
 
     @property
@@ -131,7 +132,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """What can be seen of it."""
+        """The state of the group that administrators see."""
         if not self.members:
             return ConsumerGroupState.EMPTY
         if self.group_epoch > self.assignment_epoch:

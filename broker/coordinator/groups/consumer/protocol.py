@@ -1,4 +1,4 @@
-"""What requests and time make of groups of the consumer protocol. Pure: decisions come out.
+"""The consumer protocol of groups: requests and time come in, decisions come out. Pure.
 
 A heartbeat does in one decision all that it gives occasion for: the member is new or has changed,
 or a topic has, so the group's epoch goes up; the epoch is above that of the target, so there is a
@@ -129,7 +129,7 @@ COLLECTING_FROM: Final = 16
 """Members of a group whose changes are collected; a smaller one has a new target at once."""
 COLLECT_MS_PER_MEMBER: Final = 3
 COLLECT_MS_MAX: Final = 1_000
-"""How long they are: 0.6 s for 200 members."""
+"""The time for which changes are collected: 0.6 s for 200 members."""
 REGEX_AFTER_MS: Final = 100
 """After a change of topics: those that are created together are one change to the group."""
 
@@ -204,7 +204,7 @@ class _Beat(NamedTuple):
     present: ConsumerMember
     """As it was; of a new one only the id."""
     owned: Partitions | None
-    """What it is known to read, at most."""
+    """The partitions that the member may read, as far as is known."""
     replaced: str | None = None
     """The id of the static member that has come back with another one."""
 
@@ -622,8 +622,8 @@ class ConsumerProtocol:
         may_wait: bool,
         decision: Decision,
     ) -> tuple[Partitions, int]:
-        """What the member should have, and the epoch of that. It is the group's, or the one before
-        where changes are collected and `may_wait`: what it says is true of the member, too.
+        """The member's target, and the epoch of that target. It is the group's, or the one before
+        where changes are collected and `may_wait`: what the epoch says is true of the member, too.
         """
         known = dict(group.target)
         if replaced is not None:

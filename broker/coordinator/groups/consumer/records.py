@@ -1,4 +1,4 @@
-"""What a group of the consumer protocol writes, and what its records say. Pure."""
+"""The records that a group of the consumer protocol writes, and how they are read. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _by_topic(partitions: Partitions, kind: type[_TopicT]) -> tuple[_TopicT, ...
 
 
 def partitions_of(topics: Iterable[_Topic]) -> Partitions:
-    """What a record's topics say."""
+    """The partitions in a record's topics."""
     return frozenset(
         TopicIdPartition(topic_id_from_bytes(topic.topic_id), partition)
         for topic in topics
@@ -67,7 +67,7 @@ def group_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def member_record(group_id: str, member: ConsumerMember) -> Record:
-    """What the member says of itself."""
+    """The record of the member's metadata."""
     value = metadata.ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
         rack_id=member.rack_id,
@@ -83,7 +83,7 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
 
 
 def target_record(group_id: str, member_id: str, partitions: Partitions) -> Record:
-    """What the member should have."""
+    """The record of the partitions that the member should have."""
     topics = _by_topic(partitions, target.AssignedTopic)
     key = target.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)
     return Record(key, target.ConsumerGroupTargetAssignmentMemberValue(topics))
@@ -96,7 +96,7 @@ def target_epoch_record(group_id: str, epoch: int) -> Record:
 
 
 def current_record(group_id: str, member: ConsumerMember) -> Record:
-    """What the member has."""
+    """The record of the partitions that the member has."""
     value = current.ConsumerGroupCurrentMemberAssignmentValue(
         member.member_epoch,
         member.previous_epoch,

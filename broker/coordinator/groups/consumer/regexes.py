@@ -104,7 +104,8 @@ def regex_record(group_id: str, regex: str, topics: frozenset[str], wall_ms: int
 
 
 def unused_regexes(group: ConsumerGroup, members: Iterable[ConsumerMember]) -> list[Record]:
-    """Where these are the group's members: the end of all expressions that none of them uses."""
+    """Tombstones of all expressions that none of `members` uses, where these are the group's
+    members."""
     used = regexes_of(members)
     return [
         Record(ConsumerGroupRegularExpressionKey(group.group_id, regex), None)

@@ -32,7 +32,7 @@ class SharingMember(NamedTuple):
 
     subscribed: frozenset[str]
     present: Partitions = NO_PARTITIONS
-    """What it had to read until now."""
+    """The partitions that the member had to read until now."""
 
 
 def assign_simple(
@@ -40,7 +40,7 @@ def assign_simple(
     topics: Iterable[SubscribedTopic],
     assignable: Partitions,
 ) -> dict[str, Partitions]:
-    """What each member reads of those partitions that are `assignable`."""
+    """The partitions that each member reads, of those that are `assignable`."""
     found: dict[str, Partitions] = dict.fromkeys(members, NO_PARTITIONS)
     by_readers: dict[tuple[str, ...], list[TopicIdPartition]] = defaultdict(list)
     for topic in sorted(topics, key=lambda each: each.name):
@@ -73,7 +73,8 @@ def _kept(
     present: Mapping[str, Partitions],
     sharing: int,
 ) -> _Shares:
-    """What of each share may stay: no partition has too many readers then, no member too much."""
+    """The partitions of each share that may stay: no partition has too many readers then, no member
+    too much."""
     quota, larger = divmod(len(partitions) * sharing, len(readers))
     free = dict.fromkeys(partitions, sharing)
     kept: _Shares = {}

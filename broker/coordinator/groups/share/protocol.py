@@ -1,4 +1,4 @@
-"""What requests and time make of share groups. Pure: decisions come out.
+"""The protocol of share groups: requests and time come in, decisions come out. Pure.
 
 A heartbeat does in one decision all that it gives occasion for, as in the consumer protocol: the
 group's epoch goes up, targets are computed anew, and the member gets its own. Partitions whose
@@ -105,7 +105,7 @@ class ShareAskedTimer:
 
 ShareTimer = ShareSessionTimer | ShareStandingTimer | ShareWakeTimer | ShareAskedTimer
 ASKED_MS: Final = 60_000
-"""How long state may take to be initialized before another heartbeat names it again."""
+"""The time that state may take to be initialized before another heartbeat names it again."""
 
 ShareKey = (
     ShareGroupMetadataKey
@@ -209,7 +209,7 @@ class ShareProtocol:
         return decision
 
     def _look_again(self, request: ShareHeartbeat, decision: Decision) -> ShareHeartbeatAnswer:
-        """What a heartbeat that stands is answered now."""
+        """The answer that a standing heartbeat gets now."""
         group, member = self._sender(request)
         return self._go_on(group, member, request, decision)
 

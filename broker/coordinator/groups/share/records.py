@@ -1,4 +1,4 @@
-"""What a share group writes, and what its records say. Pure."""
+"""The records that a share group writes, and how they are read. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def group_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
 
 
 def member_record(group_id: str, member: ShareMember) -> Record:
-    """What the member says of itself."""
+    """The record of the member's metadata."""
     value = metadata.ShareGroupMemberMetadataValue(
         rack_id=member.rack_id,
         client_id=member.client_id,
@@ -68,7 +68,7 @@ def member_record(group_id: str, member: ShareMember) -> Record:
 
 
 def target_record(group_id: str, member_id: str, partitions: Partitions) -> Record:
-    """What the member should read."""
+    """The record of the partitions that the member should read."""
     topics = _by_topic(partitions, target.AssignedTopic)
     key = target.ShareGroupTargetAssignmentMemberKey(group_id, member_id)
     return Record(key, target.ShareGroupTargetAssignmentMemberValue(topics))
@@ -81,7 +81,7 @@ def target_epoch_record(group_id: str, epoch: int) -> Record:
 
 
 def current_record(group_id: str, member: ShareMember) -> Record:
-    """What the member reads."""
+    """The record of the partitions that the member reads."""
     value = current.ShareGroupCurrentMemberAssignmentValue(
         member.member_epoch,
         member.previous_epoch,

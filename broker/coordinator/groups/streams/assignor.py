@@ -29,8 +29,8 @@ class AssignedMember(NamedTuple):
 
 @dataclass(slots=True)
 class _Share:
-    """How many of some tasks each member gets: the upper half of a fair division. Members that
-    have theirs count no more, so that what is left is divided among the others.
+    """The number of tasks that each member gets of some: the upper half of a fair division. Members
+    that have theirs count no more, so that what is left is divided among the others.
     """
 
     tasks: int
@@ -65,7 +65,7 @@ class _Process:
         return (self.count / members, self.stateless / members, self.process_id)
 
     def add(self, task: TaskId, member_id: str) -> int:
-        """How many tasks that member has then."""
+        """The number of tasks that the member has with this one."""
         self.tasks.add(task)
         self.count += 1
         self.counts[member_id] += 1

@@ -1,4 +1,5 @@
-"""Who answers queries about which partitions: for Interactive Queries of the application. Pure."""
+"""The members that answer queries about partitions: for Interactive Queries of the application.
+Pure."""
 
 from __future__ import annotations
 

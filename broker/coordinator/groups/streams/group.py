@@ -51,7 +51,7 @@ class StreamsGroupState(Enum):
 
 
 class MemberState(IntEnum):
-    """How far a member has come, by the numbers of its record."""
+    """The states of a member, by the numbers of its record."""
 
     STABLE = 0
     """It has all that it should at its epoch."""
@@ -78,7 +78,7 @@ class StreamsMember:
     client_tags: tuple[tuple[str, str], ...] = ()
     member_epoch: int = 0
     previous_epoch: int = 0
-    """What it had before, in case that the answer with the present one was lost."""
+    """The epoch that the member had before, in case the answer with the present one was lost."""
     state: MemberState = MemberState.STABLE
     assigned: Tasks = NO_TASKS
     revoking: Tasks = NO_TASKS
@@ -87,7 +87,7 @@ class StreamsMember:
 
     @property
     def held(self) -> Tasks:
-        """What it works on, or may still."""
+        """The tasks that the member works on, or may still."""
         return self.assigned | self.revoking
 
     def at_epoch(self, epoch: int) -> StreamsMember:
@@ -127,7 +127,7 @@ class StreamsGroup:
 
     @property
     def state(self) -> StreamsGroupState:
-        """What can be seen of it."""
+        """The state of the group that administrators see."""
         if not self.members:
             return StreamsGroupState.EMPTY
         if self.topology is None or self.topology.epoch != self.validated_epoch:
@@ -219,7 +219,7 @@ class StreamsGroup:
         return member.state is MemberState.STABLE and at_target
 
     def held_beside(self, member: StreamsMember) -> TaskSet:
-        """What other members of its process hold, in any role."""
+        """The tasks that other members of its process hold, in any role."""
         held: set[TaskId] = set()
         for other in self.members.values():
             if other.process_id == member.process_id and other.member_id != member.member_id:

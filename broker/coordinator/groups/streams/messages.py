@@ -16,7 +16,7 @@ LEAVING: Final = -1
 
 
 class Endpoint(NamedTuple):
-    """Where a member answers queries of its state."""
+    """The address at which a member answers queries of its state."""
 
     host: str
     port: int
@@ -33,7 +33,7 @@ class StatusCode(IntEnum):
 
 
 class Status(NamedTuple):
-    """What keeps the application from its work, or what its members have to do."""
+    """The reason why the application does not work, or the next duty of its members."""
 
     code: StatusCode
     detail: str
@@ -61,10 +61,10 @@ class StreamsHeartbeat(NamedTuple):
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
-    """How long it may take to give tasks up; -1: as before."""
+    """The time that the member may take to give tasks up; -1: as before."""
     topology: StreamsGroupTopologyValue | None = None
     owned: Tasks | None = None
-    """What it works on now."""
+    """The tasks that the member works on now; None: as before."""
     process_id: str | None = None
     """Of the process that it is a thread of."""
     endpoint: Endpoint | None = None
@@ -75,17 +75,18 @@ class StreamsHeartbeat(NamedTuple):
 
 
 class StreamsHeartbeatAnswer(NamedTuple):
-    """What the member goes by from now on."""
+    """The member's epoch and tasks from now on."""
 
     member_id: str
     member_epoch: int
     heartbeat_interval_ms: int = 0
     status: tuple[Status, ...] = ()
     assigned: Tasks | None = None
-    """What it is to work on; None: as before."""
+    """The tasks that the member is to work on; None: as before."""
     endpoint_epoch: int = 0
     endpoints: tuple[EndpointPartitions, ...] | None = None
-    """Who has which state; None: as the member knows."""
+    """The members that have each partition's state, with their endpoints; None: as the member
+    knows."""
     to_create: tuple[TopicInfo, ...] = ()
     """Not for the member: internal topics that whoever took the request has the controller create.
     """

@@ -1,4 +1,4 @@
-"""What requests and time make of streams groups. Pure: decisions come out.
+"""The protocol of streams groups: requests and time come in, decisions come out. Pure.
 
 A heartbeat does in one decision all that it gives occasion for, as in the consumer protocol: the
 member is new or has changed, the topology is new, its topics are there or not, so the group's epoch
@@ -141,7 +141,7 @@ class _Beat(NamedTuple):
     present: StreamsMember
     """As it was; of a new one only the id."""
     owned: Tasks | None
-    """What it is known to work on, at most."""
+    """The tasks that the member may work on, as far as is known."""
 
 
 class _Epochs(NamedTuple):
@@ -446,7 +446,7 @@ class StreamsProtocol:
         epochs: _Epochs,
         decision: Decision,
     ) -> tuple[Tasks, int]:
-        """What the member should work on, and the epoch of that."""
+        """The tasks that the member should work on, and their epoch."""
         if group.group_id in self._waiting:
             return NO_TASKS, max(1, group.assignment_epoch)
         if epochs.group_epoch == group.assignment_epoch:

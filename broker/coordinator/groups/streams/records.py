@@ -1,4 +1,4 @@
-"""What a streams group writes, and what its records say. Pure."""
+"""The records that a streams group writes, and how they are read. Pure."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def group_record(
 
 
 def topology_record(group_id: str, topology: StreamsGroupTopologyValue) -> Record:
-    """What the group's members run."""
+    """The record of the topology that the group's members run."""
     return Record(StreamsGroupTopologyKey(group_id), topology)
 
 
 def member_record(group_id: str, member: StreamsMember) -> Record:
-    """What the member says of itself."""
+    """The record of the member's metadata."""
     endpoint = member.endpoint
     value = metadata.StreamsGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -117,7 +117,7 @@ def member_record(group_id: str, member: StreamsMember) -> Record:
 
 
 def target_record(group_id: str, member_id: str, tasks: Tasks) -> Record:
-    """What the member should work on."""
+    """The record of the tasks that the member should work on."""
     key = target.StreamsGroupTargetAssignmentMemberKey(group_id, member_id)
     value = target.StreamsGroupTargetAssignmentMemberValue(
         _task_ids(tasks.active, target.TaskIds),
@@ -134,7 +134,7 @@ def target_epoch_record(group_id: str, epoch: int) -> Record:
 
 
 def current_record(group_id: str, member: StreamsMember) -> Record:
-    """What the member has."""
+    """The record of the tasks that the member has."""
     assigned, revoking = member.assigned, member.revoking
     value = current.StreamsGroupCurrentMemberAssignmentValue(
         member.member_epoch,
@@ -218,7 +218,7 @@ def with_current(
 
 
 def target_of(value: target.StreamsGroupTargetAssignmentMemberValue) -> Tasks:
-    """What a record says that a member should work on."""
+    """The tasks of a record that a member should work on."""
     return Tasks(
         _tasks_of(value.active_tasks),
         _tasks_of(value.standby_tasks),

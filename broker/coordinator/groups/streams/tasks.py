@@ -24,7 +24,7 @@ NO_TASK_IDS: TaskSet = frozenset()
 
 
 class TaskRole(Enum):
-    """What a member does with a task."""
+    """The roles of a member in a task."""
 
     ACTIVE = "active"
     STANDBY = "standby"

@@ -1,4 +1,4 @@
-"""What `list_topics` of all clients returns."""
+"""The results of `list_topics`, which all clients have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What confluent-kafka's admin client takes and returns."""
+"""The arguments and results of confluent-kafka's admin client."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class NewTopic:
 
 
 class NewPartitions:
-    """How many partitions a topic is to have."""
+    """The partition count that a topic shall grow to."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class NewPartitions:
 
 
 class ResourceType(Enum):
-    """What settings belong to."""
+    """The kinds of resources that have settings."""
 
     UNKNOWN = 0
     ANY = 1
@@ -103,7 +103,7 @@ class ResourceType(Enum):
 
 
 class ResourcePatternType(Enum):
-    """How names of resources are matched."""
+    """The ways in which a pattern matches names of resources."""
 
     UNKNOWN = 0
     ANY = 1
@@ -113,7 +113,7 @@ class ResourcePatternType(Enum):
 
 
 class AlterConfigOpType(Enum):
-    """What is done to a setting."""
+    """The changes that can be made to a setting."""
 
     SET = 0
     DELETE = 1
@@ -122,7 +122,7 @@ class AlterConfigOpType(Enum):
 
 
 class ConfigSource(Enum):
-    """Where a setting's value comes from."""
+    """The sources of a setting's value."""
 
     UNKNOWN_CONFIG = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -221,7 +221,7 @@ class ConfigResource:
 
 
 class OffsetSpec(ABC):
-    """Which offset of a partition is asked for."""
+    """The offset of a partition that a caller asks for."""
 
     @classmethod
     def earliest(cls) -> OffsetSpec:
@@ -293,7 +293,7 @@ class ListOffsetsResultInfo:
 
 
 class DeletedRecords:
-    """Where a partition begins now."""
+    """The first offset of a partition after records were deleted."""
 
     def __init__(self, low_watermark: int) -> None:
         self.low_watermark = low_watermark
@@ -328,7 +328,7 @@ class ListConsumerGroupsResult:
 
 
 class MemberAssignment:
-    """What a member reads."""
+    """The partitions that a member reads."""
 
     def __init__(self, topic_partitions: list[TopicPartition] | None) -> None:
         self.topic_partitions = topic_partitions or []

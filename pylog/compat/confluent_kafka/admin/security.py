@@ -15,7 +15,7 @@ from pylog.compat.confluent_kafka.admin.resources import (
 
 
 class AclOperation(Enum):
-    """What may be done."""
+    """The operations that an ACL allows or denies."""
 
     UNKNOWN = 0
     ANY = 1
@@ -42,7 +42,7 @@ class AclPermissionType(Enum):
 
 
 class AclBinding:
-    """Who may do something, or may not."""
+    """An ACL: it allows a principal an operation on a resource, or denies it."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class AclBindingFilter(AclBinding):
 
 
 class ScramMechanism(Enum):
-    """How a user proves a password."""
+    """The mechanisms by which a user proves a password."""
 
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
@@ -88,7 +88,7 @@ class ScramMechanism(Enum):
 
 
 class ScramCredentialInfo:
-    """How a password is kept."""
+    """The form in which a password is stored."""
 
     def __init__(self, mechanism: ScramMechanism, iterations: int) -> None:
         self.mechanism = mechanism
@@ -96,7 +96,7 @@ class ScramCredentialInfo:
 
 
 class UserScramCredentialsDescription:
-    """How a user's passwords are kept."""
+    """The forms in which a user's passwords are stored."""
 
     def __init__(self, user: str, scram_credential_infos: list[ScramCredentialInfo]) -> None:
         self.user = user

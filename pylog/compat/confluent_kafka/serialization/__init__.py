@@ -38,7 +38,7 @@ class MessageField(StrEnum):
 
 
 class SerializationContext:
-    """Where data belongs: its topic, its part of the message, the message's headers."""
+    """The place of data: its topic, its part of the message, the message's headers."""
 
     def __init__(self, topic: str, field: MessageField, headers: Any = None) -> None:
         self.topic = topic

@@ -1,4 +1,4 @@
-"""What the calls of kafka-python's admin client share."""
+"""The parts that all calls of kafka-python's admin client share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of several items of one call, by item."""
+"""The outcomes of one call about several items, by item."""
 
 from __future__ import annotations
 

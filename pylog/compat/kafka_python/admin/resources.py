@@ -1,4 +1,4 @@
-"""What kafka-python's admin client takes: topics, settings, members, and what they are called."""
+"""The arguments of kafka-python's admin client: topics, settings, members, and their names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NewTopic:
 
 
 class NewPartitions:
-    """How many partitions a topic is to have."""
+    """The partition count that a topic shall grow to."""
 
     def __init__(
         self, total_count: int, new_assignments: Sequence[Sequence[int]] | None = None
@@ -49,7 +49,7 @@ class NewPartitions:
 
 
 class ConfigResourceType(IntEnum):
-    """What settings belong to."""
+    """The kinds of resources that have settings."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -80,7 +80,7 @@ class ConfigResource:
 
 
 class ConfigFilterType(IntEnum):
-    """Which settings come back."""
+    """The settings that a description includes."""
 
     ALL = 0
     DYNAMIC = 1
@@ -105,7 +105,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSourceType(IntEnum):
-    """Where a setting's value comes from."""
+    """The sources of a setting's value."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -119,7 +119,7 @@ class ConfigSourceType(IntEnum):
 
 
 class AlterConfigOp(IntEnum):
-    """What is done to a setting."""
+    """The changes that can be made to a setting."""
 
     SET = 0
     DELETE = 1
@@ -185,7 +185,7 @@ class TransactionState(StrEnum):
 
 
 class UpdateFeatureType(IntEnum):
-    """How a feature's level may change."""
+    """The ways in which a feature's level may change."""
 
     UNKNOWN = 0
     UPGRADE = 1

@@ -21,7 +21,7 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """What its coordinator knows of a transactional id; -1 for times that there are not."""
+    """A coordinator's description of a transactional id; -1 for times that do not exist."""
 
     coordinator_id: int
     state: TransactionState
@@ -33,7 +33,7 @@ class TransactionDescription(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """What the leader of a partition knows of a producer; -1 for what it does not know."""
+    """A partition leader's description of a producer; -1 for what the leader does not know."""
 
     producer_id: int
     producer_epoch: int
@@ -92,7 +92,7 @@ class TransactionCalls(Calls):
     def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription]:
-        """What their coordinators know of transactional ids."""
+        """The coordinators' descriptions of transactional ids."""
         ids = list(transactional_ids)
         if not ids:
             return {}

@@ -1,1 +1,1 @@
-"""How kafka-python's groups share partitions out."""
+"""The assignment of partitions in kafka-python's groups."""

@@ -1,4 +1,4 @@
-"""What kafka-python's `send` returns: a future of one record's metadata."""
+"""The result of kafka-python's `send`: a future of one record's metadata."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pylog.compat.kafka_python.translation import translated
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record landed. Sizes are -1 for what the record does not have; `checksum` is None, as
-    for all records since Kafka 0.11.
+    """The place of a record in the log. Sizes are -1 for parts that the record does not have;
+    `checksum` is None, as for all records since Kafka 0.11.
     """
 
     topic: str
@@ -33,7 +33,7 @@ Sizes = tuple[int, int, int]
 
 
 class FailedSend:
-    """What there is instead of a handle for a record that never came into a batch."""
+    """The stand-in for the handle of a record that never came into a batch."""
 
     def __init__(self, error: KafkaError) -> None:
         self.error = error
@@ -59,12 +59,12 @@ class FutureRecordMetadata(Future):
 
     @property
     def value(self) -> RecordMetadata | None:
-        """Where the record landed; None until that is known, and after a failure."""
+        """The place of the record in the log; None until that is known, and after a failure."""
         return self._metadata() if self.succeeded() else None
 
     @property
     def exception(self) -> BaseException | None:
-        """What the record failed by; None until that is known, and after a success."""
+        """The record's error; None until that is known, and after a success."""
         if isinstance(self._handle, FailedSend):
             return self._handle.error
         error = self._handle.exception(0) if self._handle.done() else None

@@ -113,7 +113,8 @@ class KafkaProducer:
         return FutureRecordMetadata(handle, sizes)
 
     def _refused(self, error: errors.PylogError, sizes: Sizes) -> FutureRecordMetadata:
-        """What the topic's metadata says fails the record; all else is raised."""
+        """A failed future for an error that concerns this record alone; all other errors are
+        raised."""
         fault = translated(error)
         here = (KafkaTimeoutError, MessageSizeTooLargeError, IllegalStateError)
         of_transaction = self._transactional and (error.abortable or error.fatal)
@@ -154,7 +155,7 @@ class KafkaProducer:
             self._producer.init_transactions()
 
     def begin_transaction(self) -> None:
-        """What is sent from now on belongs to a transaction."""
+        """Begin a transaction, to which all later records belong."""
         with self._of_transactions():
             self._producer.begin_transaction()
 
