@@ -167,6 +167,7 @@ class Partition:
             eligible=eligible,
             now_ms=now_ms,
             failed=record.failed_replicas,
+            adding=record.adding_replicas,
         )
 
     def become_follower(
