@@ -256,6 +256,9 @@ class Replicas:
         image, before = self._hosted.image, self._defaults
         live = self._config.under(image.cluster_configs(), image.broker_configs(self._me))
         self._logs.reconfigure(live)
+        now_ms, throttles = self._room.now_ms, self._hosted.throttles
+        throttles.leader.set_rate(now_ms, live.leader_replication_throttled_rate)
+        throttles.follower.set_rate(now_ms, live.follower_replication_throttled_rate)
         self._defaults = live.topic
         return self._defaults != before
 
