@@ -21,6 +21,7 @@ from pylog_broker.log_dirs import check_log_dirs
 from pylog_broker.log_settings import FORMATS as LOG_FORMATS
 from pylog_broker.log_settings import parse_levels
 from pylog_broker.net.overrides import parse_overrides
+from pylog_broker.throttled_replicas import check_throttled_replicas
 
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
@@ -68,8 +69,15 @@ TOPIC_CONFIG: Final = ConfigTable(
                   "other partitions' work. The default leaves it to replication.", low=1),
         ConfigKey("flush.ms", int, LONG_MAX,
                   "fsync records at most so long after they came.", low=0),
+        ConfigKey("follower.replication.throttled.replicas", list, [],
+                  "Replicas that keep to follower.replication.throttled.rate of their brokers "
+                  "while they are out of sync: partition:broker, or * for all."),
         ConfigKey("index.interval.bytes", int, 4096,
                   "About every so many bytes a batch enters the indexes.", low=0, high=INT_MAX),
+        ConfigKey("leader.replication.throttled.replicas", list, [],
+                  "Replicas that, where they lead, keep to leader.replication.throttled.rate of "
+                  "their brokers for followers that are out of sync: partition:broker, or * for "
+                  "all."),
         ConfigKey("max.compaction.lag.ms", int, LONG_MAX,
                   "A record is compacted at the latest after this time.", low=1),
         ConfigKey("max.message.bytes", int, 1_048_588,
@@ -271,10 +279,16 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("group.streams.session.timeout.ms", int, 45_000,
               "A member of a streams group that is silent for so long has gone.",
               low=1, high=INT_MAX),
+    ConfigKey("follower.replication.throttled.rate", int, LONG_MAX,
+              "Bytes a second that a broker copies of the replicas which their topics' "
+              "follower.replication.throttled.replicas name, while they are out of sync.", low=0),
     ConfigKey("leader.imbalance.check.interval.seconds", int, 300,
               "How often the balance of leaders is looked at.", low=1, high=INT_MAX),
     ConfigKey("leader.imbalance.per.broker.percentage", int, 10,
               "So much imbalance is left alone.", low=0, high=100),
+    ConfigKey("leader.replication.throttled.rate", int, LONG_MAX,
+              "Bytes a second that followers which are out of sync copy from a broker, of the "
+              "replicas which their topics' leader.replication.throttled.replicas name.", low=0),
     ConfigKey("log.cleaner.backoff.ms", int, 15_000,
               "How long the cleaner waits when no log needs it.", low=0, high=INT_MAX),
     ConfigKey("log.cleaner.dedupe.buffer.size", int, 128 * _MIB,
@@ -484,6 +498,8 @@ DYNAMIC_BROKER_NAMES: Final = frozenset(
         *BROKER_NAMES.values(),
         "errors.deadletterqueue.auto.create.topics.enable",
         "errors.deadletterqueue.topic.name.prefix",
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
         "log.cleaner.io.max.bytes.per.second",
@@ -525,7 +541,9 @@ class TopicConfig:
     file_delete_delay_ms: int = 60_000
     flush_messages: int = LONG_MAX
     flush_ms: int = LONG_MAX
+    follower_replication_throttled_replicas: tuple[str, ...] = ()
     index_interval_bytes: int = 4096
+    leader_replication_throttled_replicas: tuple[str, ...] = ()
     max_compaction_lag_ms: int = LONG_MAX
     max_message_bytes: int = 1_048_588
     message_timestamp_after_max_ms: int = _HOUR_MS
@@ -573,6 +591,9 @@ class TopicConfig:
             raise InvalidConfig("compression.gzip.level=0: it must be from 1 to 9, or -1")
         if not self.cleanup_policy:
             raise InvalidConfig("cleanup.policy='': it must name delete, compact or both")
+        for side in ("leader", "follower"):
+            setting = f"{side}.replication.throttled.replicas"
+            check_throttled_replicas(getattr(self, _field(setting)), setting)
 
     @property
     def compacted(self) -> bool:
@@ -635,8 +656,10 @@ class BrokerConfig:
     group_streams_min_session_timeout_ms: int = 45_000
     group_streams_num_standby_replicas: int = 0
     group_streams_session_timeout_ms: int = 45_000
+    follower_replication_throttled_rate: int = LONG_MAX
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
+    leader_replication_throttled_rate: int = LONG_MAX
     log_cleaner_backoff_ms: int = 15_000
     log_cleaner_dedupe_buffer_size: int = 128 * _MIB
     log_cleaner_enable: bool = True

@@ -72,7 +72,7 @@ _NO_SHARE: Final = "share groups have no such thing; leave it out"
 _TIERS: Final = "tiered storage is not offered; leave it out"
 _QUORUM: Final = "there is one controller, on the driver"
 _PROVIDERS: Final = "values are taken as they are written; put in what the provider would give"
-_MOVES: Final = "replicas are not moved yet, so there is nothing to throttle"
+_MOVES: Final = "replicas are not moved between the log directories of a broker"
 
 _LOOP: Final = "a broker is one event loop; more cores are used by more brokers"
 _BUFFERS: Final = "the operating system sizes the buffers of sockets"
@@ -319,14 +319,12 @@ _BROKER_FAMILIES: Final[Mapping[str, str]] = {
     "controller.quorum.": _QUORUM,
     "controller.quota.": _QUOTAS,
     "delegation.token.": _SECURITY,
-    "follower.replication.throttled.": _MOVES,
     "internal.": "it is for Kafka's own tests",
-    "leader.replication.throttled.": _MOVES,
     "listener.name.": _SECURITY,
     "log.local.": _TIERS,
     "quota.": _QUOTAS,
     "remote.": _TIERS,
-    "replication.quota.": _MOVES,
+    "replication.quota.": "a throttle holds for each second",
     "sasl.": _SECURITY,
     "ssl.": _SECURITY,
     "zookeeper.": _QUORUM,
@@ -339,9 +337,7 @@ TOPIC: Final = KafkaSettings(
         "connection_creation_rate": _QUOTAS,
         "consumer_byte_rate": _QUOTAS,
         "controller_mutation_rate": _QUOTAS,
-        "follower.replication.throttled.replicas": _MOVES,
         "internal.segment.bytes": "set segment.bytes",
-        "leader.replication.throttled.replicas": _MOVES,
         "local.retention.bytes": _TIERS,
         "local.retention.ms": _TIERS,
         "message.downconversion.enable": _FORMAT,

@@ -254,6 +254,17 @@ class FeatureDescription:
     highest: int
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionReassignment:
+    """A partition that moves to other brokers (KIP-455). `replicas`: those of the target, followed
+    by the ones that leave when all that are added are in sync.
+    """
+
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+
+
 _LEGAL_TOPIC_CHARACTERS: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pylog.model import BrokerId
 from pylog_broker.api.context import RequestContext
-from pylog_broker.api.limits import check_items
+from pylog_broker.api.limits import check_items, check_replicas
 from pylog_broker.api.metadata import brokers_of
 from pylog_broker.controller.effects import Effect
 from pylog_broker.metadata.admin import (
     AlterConfigs,
     AlteredConfig,
+    AlterPartitionReassignments,
     ConfigsAltered,
     ConfigsQuestion,
     CreatedTopic,
@@ -31,6 +32,9 @@ from pylog_broker.metadata.admin import (
     FeaturesUpdated,
     GrownTopic,
     LeadersElected,
+    ListPartitionReassignments,
+    OngoingReassignment,
+    PartitionReassignmentsAltered,
     PartitionsCreated,
     TopicsCreated,
     TopicsDeleted,
@@ -154,6 +158,27 @@ class AdminHandler:
             return LeadersElected((), answer)
         assert isinstance(answer, LeadersElected), answer
         return answer
+
+    async def alter_partition_reassignments(
+        self, _context: RequestContext, request: AlterPartitionReassignments
+    ) -> PartitionReassignmentsAltered:
+        """Partitions begin to move, or move no more; each with its own failure."""
+        check_items(len(request.partitions), "partitions")
+        check_replicas(sum(len(each.replicas or ()) for each in request.partitions))
+        answer = await self._ask(
+            lambda now, token: self._controller.alter_partition_reassignments(now, request, token)
+        )
+        if isinstance(answer, Failure):
+            return PartitionReassignmentsAltered((), answer)
+        assert isinstance(answer, PartitionReassignmentsAltered), answer
+        return answer
+
+    async def list_partition_reassignments(
+        self, _context: RequestContext, question: ListPartitionReassignments
+    ) -> tuple[OngoingReassignment, ...]:
+        """The moves that go on, as committed."""
+        check_items(len(question.partitions or ()), "partitions")
+        return self._controller.list_partition_reassignments(question)
 
     async def unregister_broker(self, _context: RequestContext, broker: BrokerId) -> Failure | None:
         """The broker is gone for good; or why not."""

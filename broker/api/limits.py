@@ -12,6 +12,8 @@ PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 TOPICS_PER_REQUEST_MAX: Final = 10_000
 ITEMS_PER_REQUEST_MAX: Final = 10_000
 """Of whatever an administrator's request is about."""
+REPLICAS_PER_REQUEST_MAX: Final = 100_000
+"""Of all partitions of one request together."""
 
 
 def check_items(count: int, what: str) -> None:
@@ -19,6 +21,14 @@ def check_items(count: int, what: str) -> None:
     if count > ITEMS_PER_REQUEST_MAX:
         raise errors.InvalidRequest(
             f"{count} {what} in one request; the limit is {ITEMS_PER_REQUEST_MAX}"
+        )
+
+
+def check_replicas(count: int) -> None:
+    """InvalidRequest when one request names more replicas than it may."""
+    if count > REPLICAS_PER_REQUEST_MAX:
+        raise errors.InvalidRequest(
+            f"{count} replicas in one request; the limit is {REPLICAS_PER_REQUEST_MAX}"
         )
 
 

@@ -165,7 +165,7 @@ class Configs:
         values = self._resolved(image, change)
         merged = _merged(image, change, values)
         config = TopicConfig.from_mapping(merged, self._defaults(image))
-        least = min(len(partition.replicas) for partition in topic.partitions.values())
+        least = min(len(partition.target_replicas) for partition in topic.partitions.values())
         if values.get(MIN_ISR) is not None and config.min_insync_replicas > least:
             raise errors.InvalidConfig(
                 f"{MIN_ISR}={merged[MIN_ISR]} is above the replication factor {least}"

@@ -8,7 +8,8 @@ shell reports the commit after fsync, with several it would after a majority.
 This module is the table of contents: what can be asked, what waits, and the timers. The rules are
 next to it: `sessions` (who is heard), `claims` (who becomes which broker), `brokers` (registration,
 fencing), `election` and `partitions` (leaders, ISR), `topics`, `internal_topics`, `configs`,
-`features`.
+`features`; `reassigning` (how a partition moves to other replicas) and `reassignments` (what is
+asked about that).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from pylog_broker.controller.election import Elections
 from pylog_broker.controller.features import Features
 from pylog_broker.controller.internal_topics import InternalTopics
 from pylog_broker.controller.ledger import ElectionCounts, Ledger
+from pylog_broker.controller.reassignments import Reassignments
 from pylog_broker.controller.sessions import ObservedTime, Session, Sessions
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.controller.topic_growth import TopicGrowth
@@ -40,6 +42,7 @@ from pylog_broker.controller.topics import Topics
 from pylog_broker.controller.waiting import Shutdowns, TopicWaits
 from pylog_broker.metadata.admin import (
     AlterConfigs,
+    AlterPartitionReassignments,
     ConfigsQuestion,
     CreatePartitions,
     CreateTopics,
@@ -47,6 +50,8 @@ from pylog_broker.metadata.admin import (
     DescribedConfig,
     ElectLeaders,
     FeatureState,
+    ListPartitionReassignments,
+    OngoingReassignment,
     TopicsCreated,
     UpdateFeatures,
 )
@@ -119,6 +124,7 @@ class Controller:
             self._ledger, self._sessions, self._claims, self._elections, self._configs
         )
         self._topics = Topics(self._ledger, settings, new_id)
+        self._reassignments = Reassignments(self._ledger, self._elections)
         self._features = Features(self._ledger)
         self._growth = TopicGrowth(self._ledger, settings)
         self._internal_topics = InternalTopics(self._ledger, settings, self._topics)
@@ -465,6 +471,22 @@ class Controller:
                 if elected.failure is None
             ]
         return self._leave(effects)
+
+    def alter_partition_reassignments(
+        self, now_ms: int, request: AlterPartitionReassignments, token: object
+    ) -> list[Effect]:
+        """Partitions begin to move to other brokers, or move no more. Answered with a
+        PartitionReassignmentsAltered when that is durable; the moves take their time.
+        """
+        observed = self._observe(now_ms)
+        answer, reports = self._reassignments.alter(request)
+        return self._leave([Reply(token, answer), *reports, *self._look_at_shutdowns(observed)])
+
+    def list_partition_reassignments(
+        self, question: ListPartitionReassignments
+    ) -> tuple[OngoingReassignment, ...]:
+        """The moves that go on, as committed. Changes nothing and waits for nothing."""
+        return self._reassignments.ongoing(question)
 
     # ---- topics and configurations -------------------------------------------------------------
 

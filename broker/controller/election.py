@@ -13,6 +13,7 @@ from pylog import errors
 from pylog.model import NO_LEADER, BrokerId, TopicId
 from pylog_broker.controller.ledger import Ledger
 from pylog_broker.controller.partitions import joined, next_state, without
+from pylog_broker.controller.reassigning import completed, replaced
 from pylog_broker.controller.returning import Loss, Returning, claim_of, evidence_of
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.admin import ElectedLeader, ElectLeaders, LeadersElected
@@ -105,7 +106,7 @@ class Elections:
                 found,
                 lacks=key in all_lost,
                 was_made=bool(others) or broker in partition.failed_replicas,
-                only=len(partition.replicas) == 1,
+                only=_is_only_one(partition, broker),
             )
             claim = claim_of(evidence)
             alone += claim.alone
@@ -421,7 +422,42 @@ class Elections:
         )
         if changed is not None:
             self._ledger.write(changed)
-        return changed
+        return self._complete(changed or partition) or changed
+
+    def _complete(self, partition: PartitionRecord) -> PartitionRecord | None:
+        """The partition behind the end of its reassignment; None when it has none to end now."""
+        if not partition.is_reassigning:
+            return None
+        live = self._ledger.decided.is_live
+        ended = completed(partition, min_isr=self.min_isr(partition.topic_id), live=live)
+        if ended is not None:
+            self._ledger.write(ended)
+        return ended
+
+    # ---- reassignments ---------------------------------------------------------------------------
+
+    def with_replicas(self, partition: PartitionRecord, wanted: PartitionRecord) -> None:
+        """Writes what a reassignment begins with; it may be its end, too. `wanted` has other
+        replicas than `partition`. Refused when nobody would be left that holds what is committed.
+        """
+        changed = replaced(
+            partition,
+            wanted,
+            min_isr=self.min_isr(partition.topic_id),
+            live=self._ledger.decided.is_live,
+            unclean=self._unclean(partition.topic_id),
+        )
+        if changed is not None:
+            self._ledger.write(changed)
+            self._complete(changed)
+
+
+def _is_only_one(partition: PartitionRecord, broker: BrokerId) -> bool:
+    """Whether no other replica could hold more: those that are still being copied from it do not
+    count.
+    """
+    copies = set(partition.adding_replicas) - {broker, *partition.isr}
+    return set(partition.replicas) - copies == {broker}
 
 
 def _same_members(one: tuple[BrokerId, ...], other: tuple[BrokerId, ...]) -> bool:

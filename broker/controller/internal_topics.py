@@ -62,7 +62,7 @@ class InternalTopics:
         return created.failure and _not_yet(wanted.name, created.failure.message)
 
     def _compared(self, wanted: InternalTopic, found: TopicImage) -> list[Report]:
-        replicas = min(len(partition.replicas) for partition in found.partitions.values())
+        replicas = min(len(partition.target_replicas) for partition in found.partitions.values())
         if replicas >= wanted.replication_factor or wanted.name in self._warned:
             return []
         self._warned.add(wanted.name)

@@ -9,7 +9,12 @@ Every record that comes out holds to this (I9 of the simulator checks it):
 - ISR and ELR have no broker in common, and both are replicas of the partition;
 - an ISR of at least `min.insync.replicas` has an empty ELR beside it;
 - the leader is in the ISR; an offline partition has an empty ISR;
-- a replica whose log has failed in its broker's present life is not in the ISR and does not lead.
+- a replica whose log has failed in its broker's present life is not in the ISR and does not lead;
+- the leader epoch rises whenever a replica goes.
+
+`min.insync.replicas` is never compared with more replicas than the partition has. While a
+reassignment adds some, those do not count yet: one that has still to copy everything would
+otherwise refuse acks=all where one replica was enough.
 
 Why members of the ELR may lead: while the ISR is smaller than `min.insync.replicas`, the high
 watermark stands still, so a replica that leaves then holds everything committed for as long as
@@ -146,13 +151,14 @@ def next_state(
     directories: tuple[str, ...] | None = None,
     failed: tuple[BrokerId, ...] | None = None,
     touch: bool = False,
+    new_epoch: bool = False,
 ) -> PartitionRecord | None:
     """The partition with this ISR and the leader that follows from it; None when nothing changes.
 
     `lost`: replicas whose data may be gone, which neither ISR nor ELR may keep. `emptied`: those of
     them of which nothing is left. `unclean`, `preferred`: as `Asked` says. `failed`: the replicas
     whose logs do not work, when that changes. `touch`: raise the partition epoch even if nothing
-    else changes.
+    else changes; `new_epoch`: the leader epoch, too.
     """
     before = partition
     if failed is not None:
@@ -172,7 +178,7 @@ def next_state(
             isr, elr, last_known = (leader,), (), ()
         case Follows.NOTHING:
             pass
-    commits = is_enough(isr, partition.replicas, min_isr)
+    commits = is_enough(isr, partition.original_replicas, min_isr)
     changed = replace(
         partition,
         isr=isr,
@@ -181,20 +187,22 @@ def next_state(
         leader=leader,
         leader_epoch=(
             LeaderEpoch(partition.leader_epoch + 1)
-            if leader != partition.leader
+            if leader != partition.leader or new_epoch
             else partition.leader_epoch
         ),
         directories=partition.directories if directories is None else directories,
         emptied_replicas=tuple(b for b in partition.emptied_replicas if b not in isr),
         never_committed=partition.never_committed and not commits,
     )
-    if changed == before and not touch:
+    if changed == before and not (touch or new_epoch):
         return None
     return replace(changed, partition_epoch=PartitionEpoch(partition.partition_epoch + 1))
 
 
 def is_enough(isr: Collection[BrokerId], replicas: Collection[BrokerId], min_isr: int) -> bool:
-    """Whether such an ISR commits: its leader's high watermark moves."""
+    """Whether such an ISR commits: its leader's high watermark moves. `replicas`: those that count,
+    without the ones that are being added.
+    """
     return len(isr) >= min(min_isr, len(replicas))
 
 
@@ -226,7 +234,7 @@ def _eligible(
     lost: Collection[BrokerId],
 ) -> tuple[tuple[BrokerId, ...], tuple[BrokerId, ...]]:
     """The eligible replicas beside this ISR, and those that once were (KIP-966)."""
-    if is_enough(isr, partition.replicas, min_isr):
+    if is_enough(isr, partition.original_replicas, min_isr):
         return (), ()
     were = dict.fromkeys(partition.eligible_leader_replicas + partition.isr)
     holding = tuple(broker for broker in were if broker not in isr and broker not in lost)

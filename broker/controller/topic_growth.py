@@ -59,7 +59,7 @@ class TopicGrowth:
         there = len(topic.partitions)
         added = wanted.total_count - there
         self._check_count(name, there, wanted.total_count)
-        factor = len(topic.partitions[0].replicas)
+        factor = len(topic.partitions[0].target_replicas)
         if wanted.assignment is None:
             replicas = placed_replicas(image, name, added, factor)
         elif len(wanted.assignment) != added:

@@ -242,6 +242,62 @@ class LeadersElected:
 
 
 @dataclass(frozen=True, slots=True)
+class NewReplicas:
+    """The replicas that a partition is to move to, preferred leader first; None: cancel the move
+    that is going on.
+    """
+
+    topic: str
+    partition: int
+    replicas: tuple[BrokerId, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartitionReassignments:
+    """Partitions to move to other brokers (KIP-455), each by itself."""
+
+    partitions: tuple[NewReplicas, ...]
+    allow_replication_factor_change: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredReassignment:
+    """One partition that moves, or moves no more; or why not."""
+
+    topic: str
+    partition: int
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReassignmentsAltered:
+    """The answer to AlterPartitionReassignments, in the order of the request; or why nothing was
+    changed.
+    """
+
+    partitions: tuple[AlteredReassignment, ...]
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListPartitionReassignments:
+    """Which moves to list, as (topic name, partition); None: all that go on."""
+
+    partitions: tuple[tuple[str, int], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OngoingReassignment:
+    """A partition that moves: all its replicas of now, those that join, and those that leave."""
+
+    topic: str
+    partition: int
+    replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FeatureState:
     """A feature's finalized level, and the levels that the controller and all brokers support."""
 

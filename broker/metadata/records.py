@@ -224,6 +224,8 @@ class PartitionRecord:
     they are not in the ISR and do not lead until a next life has caught up. `emptied_replicas`:
     their logs began anew, without what they held, and they have not been in the ISR since.
     `never_committed`: no ISR has had `min.insync.replicas` members since the partition was made.
+    `adding_replicas` and `removing_replicas`: a reassignment is going on (KIP-455), and `replicas`
+    are those of the target, followed by the ones that leave when it is complete.
     """
 
     topic_id: TopicId
@@ -241,6 +243,23 @@ class PartitionRecord:
     failed_replicas: tuple[BrokerId, ...] = ()
     emptied_replicas: tuple[BrokerId, ...] = ()
     never_committed: bool = False
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether a reassignment is going on."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    @property
+    def target_replicas(self) -> tuple[BrokerId, ...]:
+        """The replicas when a reassignment is complete; without one those of now."""
+        leaving = self.removing_replicas
+        return tuple(b for b in self.replicas if b not in leaving) if leaving else self.replicas
+
+    @property
+    def original_replicas(self) -> tuple[BrokerId, ...]:
+        """The replicas without those that a reassignment adds: what the partition can count on."""
+        added = self.adding_replicas
+        return tuple(b for b in self.replicas if b not in added) if added else self.replicas
 
     def directory_of(self, broker: BrokerId) -> str:
         """The id of the log directory in which the broker has its replica; empty: not known."""

@@ -10,6 +10,7 @@ from pylog.rpc.v1 import admin_pb2
 from pylog_broker.api.admin import ClusterDescription
 from pylog_broker.metadata.admin import (
     AlterConfigs,
+    AlterPartitionReassignments,
     ConfigChange,
     ConfigsAltered,
     ConfigsQuestion,
@@ -21,7 +22,11 @@ from pylog_broker.metadata.admin import (
     FeatureState,
     FeaturesUpdated,
     LeadersElected,
+    ListPartitionReassignments,
     NewPartitionsOf,
+    NewReplicas,
+    OngoingReassignment,
+    PartitionReassignmentsAltered,
     PartitionsCreated,
     TopicsCreated,
     TopicsDeleted,
@@ -255,6 +260,67 @@ def leaders_elected(answer: LeadersElected) -> admin_pb2.ElectLeadersResponse:
             )
             for elected in answer.partitions
         ],
+    )
+
+
+def reassignments_from(
+    request: admin_pb2.AlterPartitionReassignmentsRequest,
+) -> AlterPartitionReassignments:
+    """Partitions to move, or to move no more."""
+    told = request.HasField("allow_replication_factor_change")
+    return AlterPartitionReassignments(
+        tuple(
+            NewReplicas(
+                item.topic,
+                item.partition,
+                tuple(map(BrokerId, item.replicas.brokers)) if item.HasField("replicas") else None,
+            )
+            for item in request.partitions
+        ),
+        request.allow_replication_factor_change if told else True,
+    )
+
+
+def reassignments_altered(
+    answer: PartitionReassignmentsAltered,
+) -> admin_pb2.AlterPartitionReassignmentsResponse:
+    """Its answer."""
+    return admin_pb2.AlterPartitionReassignmentsResponse(
+        error=error_of(answer.failure),
+        partitions=[
+            admin_pb2.AlteredReassignment(
+                error=error_of(altered.failure),
+                topic=altered.topic,
+                partition=altered.partition,
+            )
+            for altered in answer.partitions
+        ],
+    )
+
+
+def listing_from(
+    request: admin_pb2.ListPartitionReassignmentsRequest,
+) -> ListPartitionReassignments:
+    """Which moves to list."""
+    named = tuple((item.topic, item.partition) for item in request.partitions)
+    return ListPartitionReassignments(None if request.all_partitions else named)
+
+
+def reassignments_listed(
+    answer: Sequence[OngoingReassignment],
+) -> admin_pb2.ListPartitionReassignmentsResponse:
+    """Its answer."""
+    return admin_pb2.ListPartitionReassignmentsResponse(
+        partitions=[
+            admin_pb2.OngoingReassignment(
+                topic=each.topic,
+                partition=each.partition,
+                replicas=each.replicas,
+                adding_replicas=each.adding,
+                removing_replicas=each.removing,
+            )
+            for each in answer
+        ]
     )
 
 

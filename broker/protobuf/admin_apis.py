@@ -34,6 +34,18 @@ def admin_apis(handler: AdminHandler) -> tuple[AnyBound, ...]:
             apis.ELECT_LEADERS, admin.election_from, handler.elect_leaders, admin.leaders_elected
         ),
         Bound(
+            apis.ALTER_PARTITION_REASSIGNMENTS,
+            admin.reassignments_from,
+            handler.alter_partition_reassignments,
+            admin.reassignments_altered,
+        ),
+        Bound(
+            apis.LIST_PARTITION_REASSIGNMENTS,
+            admin.listing_from,
+            handler.list_partition_reassignments,
+            admin.reassignments_listed,
+        ),
+        Bound(
             apis.UNREGISTER_BROKER,
             admin.unregistered_from,
             handler.unregister_broker,

@@ -98,6 +98,8 @@ class Followers:
         not be made. The leader would take the replica into the ISR for that end, and a crash would
         take it back.
         """
+        if self._holds_back(fetcher, partition):
+            return
         if not partition.log.is_settled:
             if self._rebuilds.are_due(partition):
                 return  # `_resume` will add it
@@ -111,6 +113,20 @@ class Followers:
                     fetcher.set_aside(partition, aside.retry_at_ms)
                 return
         fetcher.add(partition)
+
+    def _holds_back(self, fetcher: LeaderFetcher, partition: Partition) -> bool:
+        """Leave out one that is out of sync, for as long as its rate is used up (KIP-73)."""
+        now_ms, throttle = self._room.now_ms, self._hosted.throttles.follower
+        wait_ms = throttle.wait_ms(now_ms)
+        if not wait_ms or not partition.is_throttled_follower:
+            return False
+        fetcher.set_aside(partition, now_ms + wait_ms)
+        return True
+
+    def _hold_back_all(self) -> None:
+        for partition, fetcher in list(self._fetcher_of.items()):
+            if partition in fetcher.active:
+                self._holds_back(fetcher, partition)
 
     def unfollow(self, partition: Partition) -> None:
         """Fetch it no more."""
@@ -191,6 +207,8 @@ class Followers:
             partition = self._hosted.by_id.get((data.topic_id, data.partition))
             if partition is not None and self._fetcher_of.get(partition) is fetcher:
                 self._on_data(wall_ms, fetcher, partition, request_id, data)
+        if self._hosted.throttles.follower.wait_ms(self._room.now_ms):
+            self._hold_back_all()
 
     def _on_data(
         self,
@@ -215,6 +233,8 @@ class Followers:
         fault = self._do(wall_ms, partition, action)
         if fault is None:
             following.on_progress()
+            if data.records and partition.is_throttled_follower:
+                self._hosted.throttles.follower.passed(self._room.now_ms, len(data.records))
             # The next fetch would say that the records are safe here, or gone.
             due = self._syncs.are_due(partition)
             if not partition.log.bounds.start_is_written:

@@ -17,6 +17,7 @@ from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import IsrChanges
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.throttle import ReplicationThrottles
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class HostedPartitions:
         self.by_name: dict[TopicPartition, Partition] = {}
         self.by_id: dict[tuple[TopicId, int], Partition] = {}
         self.isr_changes = IsrChanges()
+        self.throttles = ReplicationThrottles()
         # current epochs of all registered brokers, and of those that may join an ISR
         self.registered: dict[BrokerId, BrokerEpoch] = {}
         self.eligible: dict[BrokerId, BrokerEpoch] = {}

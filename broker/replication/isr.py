@@ -101,6 +101,8 @@ class LeaderState:
     now_ms: int
     # replicas whose logs do not work in their brokers' present lives, as the controller knows
     failed: tuple[BrokerId, ...] = ()
+    # replicas that a reassignment adds; `min.insync.replicas` is not compared with these
+    adding: tuple[BrokerId, ...] = ()
     followers: dict[BrokerId, FollowerProgress] = field(init=False)
     proposal: ProposeIsr | None = field(default=None, init=False)
     # Members proposed at this partition epoch beyond `isr`. They count for the high watermark
@@ -234,6 +236,7 @@ class LeaderState:
         partition_epoch: PartitionEpoch,
         replicas: tuple[BrokerId, ...] | None = None,
         failed: tuple[BrokerId, ...] | None = None,
+        adding: tuple[BrokerId, ...] | None = None,
     ) -> Sequence[IsrEffect]:
         """The controller committed this ISR in our leader epoch. Older news changes nothing."""
         if partition_epoch <= self.partition_epoch:
@@ -245,6 +248,8 @@ class LeaderState:
             self.replicas = replicas
         if failed is not None:
             self.failed = failed
+        if adding is not None:
+            self.adding = adding
         self._track_followers(now_ms)
         self.proposal = None
         self.unresolved = frozenset()
@@ -302,13 +307,13 @@ class LeaderState:
 
     @property
     def effective_min_isr(self) -> int:
-        """`min.insync.replicas`, but never more than there are replicas."""
-        return min(self.min_isr, len(self.replicas))
+        """`min.insync.replicas`, but never more than there are replicas that count."""
+        return min(self.min_isr, len(self.replicas) - len(self.adding))
 
     @property
     def is_under_min_isr(self) -> bool:
         """Whether the committed ISR is too small for acks=all, and the high watermark frozen."""
-        return len(self.isr) < min(self.min_isr, len(self.replicas))
+        return len(self.isr) < self.effective_min_isr
 
     def has_enough_to_join(self, follower: BrokerId) -> bool:
         """Whether the follower's last fetch proves all that a member of the ISR must hold. Only a
@@ -395,7 +400,7 @@ class LeaderState:
         if self.unsynced_from is not None:
             committed = min(committed, self.unsynced_from)
         if committed <= self.high_watermark or len(self.isr) < min(
-            self.min_isr, len(self.replicas)
+            self.min_isr, len(self.replicas) - len(self.adding)
         ):
             return _NOTHING
         for progress in self._counted_for_high_watermark(now_ms):

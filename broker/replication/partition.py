@@ -43,6 +43,7 @@ from pylog_broker.replication.messages import EpochEnd, PartitionState, ReplicaP
 from pylog_broker.replication.settings import ReplicationSettings
 from pylog_broker.storage.checkpoints.leader_epochs import UNDEFINED_EPOCH
 from pylog_broker.storage.errors import DiskFull
+from pylog_broker.throttled_replicas import is_throttled
 
 if TYPE_CHECKING:
     from pylog_broker.storage.log.log import Log
@@ -167,6 +168,7 @@ class Partition:
             eligible=eligible,
             now_ms=now_ms,
             failed=record.failed_replicas,
+            adding=record.adding_replicas,
         )
 
     def become_follower(
@@ -218,6 +220,19 @@ class Partition:
         self.replicas = record.replicas
         self.isr = record.isr
         self.directory_id = record.directory_of(self.me)
+
+    @property
+    def is_throttled_follower(self) -> bool:
+        """Whether this replica is out of sync and keeps to the rate for those (KIP-73)."""
+        entries = self.config.follower_replication_throttled_replicas
+        number = self.topic_partition.partition
+        return bool(entries) and self.me not in self.isr and is_throttled(entries, number, self.me)
+
+    def is_throttled_leader_of(self, follower: BrokerId) -> bool:
+        """Whether that follower is out of sync and copies from here at the rate for those."""
+        entries = self.config.leader_replication_throttled_replicas
+        number = self.topic_partition.partition
+        return bool(entries) and follower not in self.isr and is_throttled(entries, number, self.me)
 
     # ---- the follower's log ----------------------------------------------------------------------
 

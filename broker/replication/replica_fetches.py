@@ -146,6 +146,9 @@ class ReplicaFetches:
         settings = self._room.settings
         wait_ms = min(max(request.max_wait_ms, 0), settings.request_wait_max_ms)
         ends_ms = self._room.now_ms + wait_ms
+        throttle_ms = self._hosted.throttles.leader.wait_ms(self._room.now_ms)
+        if throttle_ms and any(self._holds_back(session, each) for each in session.touched):
+            wait_ms = min(wait_ms, throttle_ms)
         if most_urgent == MARKS:
             wait_ms = min(wait_ms, settings.high_watermark_linger_ms)
         if wait_ms <= 0 or not session.wanted or self._room.full() is not None:
@@ -319,13 +322,31 @@ class ReplicaFetches:
         """The most urgent of what the session has to tell; what has nothing leaves `touched`."""
         most_urgent = NO_NEWS
         wanted = session.wanted
+        throttled = self._hosted.throttles.leader.is_limited
         for partition in list(session.touched):
             news = self.news_of(partition, wanted[partition])
+            if throttled and news and self._holds_back(session, partition):
+                continue  # it stays touched, for when the rate allows more
             if not news:
                 del session.touched[partition]
             elif news > most_urgent:
                 most_urgent = news
         return most_urgent
+
+    def _holds_back(self, session: FetchSession, partition: Partition) -> bool:
+        """Whether the follower, out of sync, gets nothing of this log now for the rate (KIP-73).
+        What is no data it hears of all the same.
+        """
+        item = session.wanted[partition]
+        return (
+            partition.is_throttled_leader_of(session.follower)
+            and partition.leading is not None
+            and partition.leader_epoch == item.current_leader_epoch
+            and not partition.offline
+            and item.fetch_offset < partition.log.bounds.end
+            and partition.position_fault(item.fetch_offset, item.last_fetched_epoch) is None
+            and self._hosted.throttles.leader.wait_ms(self._room.now_ms) > 0
+        )
 
     def _enough(self, session: FetchSession, min_bytes: int) -> bool:
         """Whether there are `min_bytes`, more than 1, to give, or something that cannot wait."""
@@ -349,7 +370,10 @@ class ReplicaFetches:
         room = max_bytes
         cold: list[PagesCold] = []
         read: list[ReplicaPartitionData] = []
+        throttle = self._hosted.throttles.leader
         for partition in list(session.touched):
+            if throttle.is_limited and self._holds_back(session, partition):
+                continue
             item = session.wanted[partition]
             try:
                 data = self._tell(partition, item, room, room == max_bytes, nowait)
@@ -363,6 +387,8 @@ class ReplicaFetches:
                 continue
             read.append(data)
             if data.records:
+                if throttle.is_limited and partition.is_throttled_leader_of(session.follower):
+                    throttle.passed(self._room.now_ms, len(data.records))
                 room -= len(data.records)
                 del session.touched[partition]
                 session.touched[partition] = None

@@ -113,10 +113,21 @@ class Replicas:
     def go_on(self) -> None:
         """Make more of the new logs, and try again what was refused."""
         self._make_some()
-        undeleted = self._undeleted.take(self._room.now_ms)
+        undeleted = [
+            (key, config)
+            for key, config in self._undeleted.take(self._room.now_ms)
+            if not self._is_here_again(*key)
+        ]
         if undeleted:
             self._delete_logs(dict(undeleted))
         self._look_for_room()
+
+    def _is_here_again(self, name: TopicPartition, topic_id: TopicId | None) -> bool:
+        """Whether a replica that was taken away has come back before its log was deleted, and works
+        in another log directory. A start sets the old log aside.
+        """
+        partition = self._hosted.by_name.get(name)
+        return partition is not None and partition.topic_id == topic_id and partition.has_log
 
     def _make_some(self) -> None:
         for key in list(islice(self._unmade, NEW_LOGS_AT_ONCE)):
@@ -202,6 +213,7 @@ class Replicas:
                         record.partition_epoch,
                         record.replicas,
                         record.failed_replicas,
+                        record.adding_replicas,
                     )
                     self._hosted.isr_changes.note(partition.isr, record.isr)
                     partition.take(record)
@@ -244,6 +256,9 @@ class Replicas:
         image, before = self._hosted.image, self._defaults
         live = self._config.under(image.cluster_configs(), image.broker_configs(self._me))
         self._logs.reconfigure(live)
+        now_ms, throttles = self._room.now_ms, self._hosted.throttles
+        throttles.leader.set_rate(now_ms, live.leader_replication_throttled_rate)
+        throttles.follower.set_rate(now_ms, live.follower_replication_throttled_rate)
         self._defaults = live.topic
         return self._defaults != before
 

@@ -15,12 +15,8 @@ ClassT = TypeVar("ClassT")
 
 _GROUPS: Final = "consumer groups are not offered yet; give the consumer topics, or assign() it"
 _SECURITY: Final = "authorization and quotas are not offered yet"
-_REASSIGNMENT: Final = "moving replicas is not offered yet; place them with NewTopic"
 
 ADMIN_NOT_OFFERED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        ("alter_partition_reassignments", "list_partition_reassignments"), _REASSIGNMENT
-    ),
     **dict.fromkeys(
         (
             "create_acls",

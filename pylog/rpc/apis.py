@@ -173,6 +173,20 @@ ELECT_LEADERS: Final = UnaryApi(
 ALTER_CONFIGS: Final = UnaryApi(  # Kafka's IncrementalAlterConfigs: what is not named stays
     44, "Admin", "AlterConfigs", admin_pb2.AlterConfigsRequest, admin_pb2.AlterConfigsResponse
 )
+ALTER_PARTITION_REASSIGNMENTS: Final = UnaryApi(
+    45,
+    "Admin",
+    "AlterPartitionReassignments",
+    admin_pb2.AlterPartitionReassignmentsRequest,
+    admin_pb2.AlterPartitionReassignmentsResponse,
+)
+LIST_PARTITION_REASSIGNMENTS: Final = UnaryApi(
+    46,
+    "Admin",
+    "ListPartitionReassignments",
+    admin_pb2.ListPartitionReassignmentsRequest,
+    admin_pb2.ListPartitionReassignmentsResponse,
+)
 OFFSET_DELETE: Final = UnaryApi(
     47, "Group", "OffsetDelete", group_pb2.OffsetDeleteRequest, group_pb2.OffsetDeleteResponse
 )
@@ -390,6 +404,8 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     DELETE_GROUPS,
     ELECT_LEADERS,
     ALTER_CONFIGS,
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
     OFFSET_DELETE,
     UPDATE_FEATURES,
     DESCRIBE_CLUSTER,

@@ -22,6 +22,7 @@ class Administered(Protocol):
     configs: dict[tuple[int, str], dict[str, str]]
     starting: int
     item_faults: deque[int]
+    moves: dict[tuple[str, int], list[int]]
 
     def create_topic(self, name: str, partitions: int = 1) -> FakeTopic: ...
 
@@ -112,6 +113,47 @@ class FakeAdmin(admin_pb2_grpc.AdminServicer, admin_pb2_grpc.BrokerAdminServicer
                 partition = self._cluster.topics[asked.topic].partitions[asked.partition]
                 response.partitions.add(
                     topic=asked.topic, partition=asked.partition, leader=partition.leader
+                )
+        return response
+
+    def AlterPartitionReassignments(
+        self, request: admin_pb2.AlterPartitionReassignmentsRequest, _context: Any
+    ) -> admin_pb2.AlterPartitionReassignmentsResponse:
+        """Every replica that is asked for is there at once, except that of broker 9."""
+        response = admin_pb2.AlterPartitionReassignmentsResponse()
+        with self._cluster.changed:
+            for asked in request.partitions:
+                told = response.partitions.add(topic=asked.topic, partition=asked.partition)
+                if self._refused(told):
+                    continue
+                key = (asked.topic, asked.partition)
+                if not asked.HasField("replicas"):
+                    if self._cluster.moves.pop(key, None) is None:
+                        told.error.code = errors.NoReassignmentInProgress.code
+                        told.error.message = "it does not move"
+                    continue
+                partition = self._cluster.topics[asked.topic].partitions[asked.partition]
+                self._cluster.moves.pop(key, None)
+                if 9 in asked.replicas.brokers:
+                    self._cluster.moves[key] = list(asked.replicas.brokers)
+                else:
+                    partition.leader = asked.replicas.brokers[0]
+        return response
+
+    def ListPartitionReassignments(
+        self, request: admin_pb2.ListPartitionReassignmentsRequest, _context: Any
+    ) -> admin_pb2.ListPartitionReassignmentsResponse:
+        named = {(asked.topic, asked.partition) for asked in request.partitions}
+        response = admin_pb2.ListPartitionReassignmentsResponse()
+        for (topic, number), target in self._cluster.moves.items():
+            if request.all_partitions or (topic, number) in named:
+                leader = self._cluster.topics[topic].partitions[number].leader
+                response.partitions.add(
+                    topic=topic,
+                    partition=number,
+                    replicas=[*target, leader],
+                    adding_replicas=target,
+                    removing_replicas=[leader],
                 )
         return response
 

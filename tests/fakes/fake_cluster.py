@@ -87,6 +87,7 @@ class FakeCluster:
         self.starting = 0
         """So many topics are still refused, as before brokers are registered."""
         self.item_faults: deque[int] = deque()
+        self.moves: dict[tuple[str, int], list[int]] = {}
         """Error codes for the next items that administrators ask for; 0 for none."""
         self.is_gateway = False
         """Whether broker 1 says that it is the gateway, when asked for metadata."""

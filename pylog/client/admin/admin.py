@@ -1,5 +1,6 @@
 """`AdminClient`: topics, configurations, records, groups and the cluster, by synchronous calls.
-Those about transactions are in `transaction_use`, those about sinks of queries in `sink_use`.
+Those about transactions are in `transaction_use`, those about sinks of queries in `sink_use`, those
+about moving replicas in `reassignment_use`.
 
 Topic calls go to the gateway, which metadata names; what a broker can answer is asked of brokers,
 so that it works while the controller is away. Groups are asked of their coordinators.
@@ -30,6 +31,7 @@ from pylog.client.admin.broker_admin import (
     statuses,
 )
 from pylog.client.admin.broker_types import BrokerStatus
+from pylog.client.admin.reassignment_use import ReassignmentUse
 from pylog.client.admin.sink_use import SinkUse
 from pylog.client.admin.transaction_use import TransactionUse
 from pylog.client.arguments import addresses, mapping, settings_of, several, whole_or_none
@@ -81,7 +83,7 @@ OFFSET_SPECS: Final = {
 
 
 @refuses(ADMIN_NOT_OFFERED)
-class AdminClient(TransactionUse, SinkUse, Closing, Shown):
+class AdminClient(TransactionUse, SinkUse, ReassignmentUse, Closing, Shown):
     """Administers a cluster. Thread safe.
 
     Each call takes `timeout` in seconds (None: `default_api_timeout_ms`). For several items that do

@@ -366,6 +366,16 @@ def broker_description(broker: BrokerInfo, *, fenced: bool = False) -> BrokerDes
     )
 
 
+def new_replicas_message(tp: TopicPartition, replicas: object) -> admin_pb2.NewReplicas:
+    """The replicas that a partition is to move to; None: it is to move no more."""
+    message = admin_pb2.NewReplicas(topic=tp.topic, partition=tp.partition)
+    if replicas is not None:
+        where = f"{tp}: replicas"
+        brokers = broker_ids(replicas, where, errors.InvalidReplicaAssignment)
+        message.replicas.CopyFrom(admin_pb2.ReplicaList(brokers=brokers))
+    return message
+
+
 def feature_levels(levels: Mapping[str, int]) -> dict[str, int]:
     """Levels by the features' names, checked; InvalidRequest."""
     given = mapping(levels, "levels", "{'metadata.version': 2}", errors.InvalidRequest)

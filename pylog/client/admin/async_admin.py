@@ -71,6 +71,8 @@ class AsyncAdminClient(AsyncClosing):
     describe_brokers = _awaited(AdminClient.describe_brokers)
     describe_log_dirs = _awaited(AdminClient.describe_log_dirs)
     elect_leaders = _awaited(AdminClient.elect_leaders)
+    alter_partition_reassignments = _awaited(AdminClient.alter_partition_reassignments)
+    list_partition_reassignments = _awaited(AdminClient.list_partition_reassignments)
     unregister_broker = _awaited(AdminClient.unregister_broker)
     list_transactions = _awaited(AdminClient.list_transactions)
     describe_transactions = _awaited(AdminClient.describe_transactions)

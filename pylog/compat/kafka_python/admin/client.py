@@ -28,10 +28,6 @@ NOT_TAKEN: Final[Mapping[str, str]] = {
         ),
         _SECURITY,
     ),
-    **dict.fromkeys(
-        ("alter_partition_reassignments", "list_partition_reassignments"),
-        "pylog moves no replicas yet; place them with NewTopic(replica_assignments=...)",
-    ),
     "alter_replica_log_dirs": "pylog moves no replicas between directories",
     "describe_metadata_quorum": "pylog has one controller, on the driver, and no quorum",
     "api_versions": "they are of Kafka's protocol, which this client does not speak",

@@ -17,7 +17,7 @@ from pylog.compat.kafka_python.admin.resources import (
 )
 from pylog.compat.kafka_python.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from pylog.compat.kafka_python.structs import OffsetAndTimestamp, TopicPartition, ours, theirs
-from pylog.compat.kafka_python.translation import translating
+from pylog.compat.kafka_python.translation import translated, translating
 from pylog.model import TopicDescription, topic_id_to_bytes
 
 _SPECS: Final = {-1: "latest", -2: "earliest", -3: "max_timestamp"}
@@ -234,6 +234,42 @@ class TopicCalls(Calls):
         if faults and raise_errors:
             raise first_of(faults)  # type: ignore[arg-type]
         return {theirs(tp): leader for tp, leader in elected.items()}
+
+    def alter_partition_reassignments(
+        self, reassignments: Mapping[Any, Iterable[int] | None], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, type[Exception] | None]:
+        """Move partitions to other brokers, or cancel that (None); the class of each one's error,
+        None where the move has begun.
+        """
+        with translating():
+            wanted = {ours(tp): replicas for tp, replicas in reassignments.items()}
+            _, faults = outcomes(
+                wanted,
+                lambda: self._admin.alter_partition_reassignments(
+                    wanted, timeout=self._seconds(timeout_ms)
+                ),
+            )
+        return {theirs(tp): type(translated(faults[tp])) if tp in faults else None for tp in wanted}
+
+    def list_partition_reassignments(
+        self, topic_partitions: Any = None, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, dict[str, list[int]]]:
+        """The moves that go on, of these partitions or of all."""
+        wanted: list[model.TopicPartition] | None = None
+        with translating():
+            if topic_partitions is not None:
+                wanted = self._partitions(partitions_asked(topic_partitions))
+            found = self._admin.list_partition_reassignments(
+                wanted, timeout=self._seconds(timeout_ms)
+            )
+        return {
+            theirs(tp): {
+                "replicas": list(move.replicas),
+                "adding_replicas": list(move.adding_replicas),
+                "removing_replicas": list(move.removing_replicas),
+            }
+            for tp, move in found.items()
+        }
 
     def _partitions(self, asked: list[tuple[str, int | None]]) -> list[model.TopicPartition]:
         found = []

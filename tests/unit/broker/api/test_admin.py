@@ -24,6 +24,7 @@ from pylog_broker.controller.controller import Controller
 from pylog_broker.metadata.admin import (
     AlterConfigs,
     AlteredConfig,
+    AlterPartitionReassignments,
     ConfigChange,
     ConfigsAltered,
     ConfigsQuestion,
@@ -35,7 +36,10 @@ from pylog_broker.metadata.admin import (
     ElectLeaders,
     GrownTopic,
     LeadersElected,
+    ListPartitionReassignments,
     NewPartitionsOf,
+    NewReplicas,
+    PartitionReassignmentsAltered,
     PartitionsCreated,
     TopicsCreated,
     TopicsDeleted,
@@ -100,6 +104,9 @@ def test_what_the_controller_cannot_take_up_is_a_failure_of_each_item() -> None:
         (AlteredConfig(TOPIC, "t", FULL),)
     )
     assert run(admin.elect_leaders(CONTEXT, ElectLeaders(False))) == LeadersElected((), FULL)
+    moves = AlterPartitionReassignments((NewReplicas("t", 0, (BrokerId(1),)),))
+    moved = run(admin.alter_partition_reassignments(CONTEXT, moves))
+    assert moved == PartitionReassignmentsAltered((), FULL)
     assert run(admin.unregister_broker(CONTEXT, BrokerId(7))) == FULL
 
 
@@ -128,11 +135,27 @@ def test_too_many_items_are_refused_before_the_controller_hears_of_them() -> Non
         admin.create_partitions(CONTEXT, CreatePartitions((NewPartitionsOf("t", 2),) * many)),
         admin.alter_configs(CONTEXT, AlterConfigs((ConfigChange(TOPIC, "t"),) * many)),
         admin.elect_leaders(CONTEXT, ElectLeaders(False, (("t", 0),) * many)),
+        admin.alter_partition_reassignments(
+            CONTEXT, AlterPartitionReassignments((NewReplicas("t", 0, None),) * many)
+        ),
+        admin.list_partition_reassignments(CONTEXT, ListPartitionReassignments((("t", 0),) * many)),
         admin.describe_configs(CONTEXT, [question] * many),
         of_broker.handle(CONTEXT, [question] * many),
     ):
         with pytest.raises(errors.InvalidRequest, match=f"{many} .* the limit is 10000"):
             run(cast(Awaitable[Any], refused))
+    assert asked.asked == []
+
+
+def test_the_replicas_of_one_request_are_bounded() -> None:
+    asked = Asked(None)
+    many = NewReplicas("t", 0, (BrokerId(1),) * 100_001)
+    with pytest.raises(errors.InvalidRequest, match="100001 replicas in one request"):
+        run(
+            handler(asked).alter_partition_reassignments(
+                CONTEXT, AlterPartitionReassignments((many,))
+            )
+        )
     assert asked.asked == []
 
 

@@ -24,10 +24,12 @@ from pylog_broker.controller.effects import AppendRecords, Effect, Reply, machin
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.admin import (
     AlterConfigs,
+    AlterPartitionReassignments,
     ConfigChange,
     CreateTopics,
     DeleteTopics,
     ElectLeaders,
+    NewReplicas,
 )
 from pylog_broker.metadata.features import SUPPORTED
 from pylog_broker.metadata.image import MetadataImage
@@ -145,9 +147,9 @@ class History:
             [
                 self.tick, self.commit, self.register, self.open, self.progress, self.broken,
                 self.task_ended, self.alter, self.create, self.delete, self.configure,
-                self.shut_down, self.elect, self.crash, self.log_fails,
+                self.shut_down, self.elect, self.crash, self.log_fails, self.move,
             ],
-            [16, 30, 12, 16, 24, 3, 2, 24, 8, 1, 6, 1, 2, 1, 2],
+            [16, 30, 12, 16, 24, 3, 2, 24, 8, 1, 6, 1, 2, 1, 2, 4],
         )[0]  # fmt: skip
         self.now_ms += self.rng.choice([0, 1, 10, 100, 300])
         event()
@@ -302,6 +304,20 @@ class History:
         request = ElectLeaders(self.rng.random() < 0.3, (("a", 0), ("b", 1)))
         self._perform(self.controller.elect_leaders(self.now_ms, request, self._token("elect")))
 
+    def move(self) -> None:
+        """A partition begins to move, to a random target, or a move is cancelled."""
+        partitions = list(self.controller.decided.partitions())
+        if not partitions:
+            return
+        partition = self.rng.choice(partitions)
+        target = self.rng.sample(range(1, BROKERS + 1), self.rng.randint(1, 3))
+        replicas = tuple(map(BrokerId, target)) if self.rng.random() < 0.7 else None
+        name = self.controller.decided.topic_name(partition.topic_id)
+        assert name is not None
+        wanted = AlterPartitionReassignments((NewReplicas(name, partition.partition, replicas),))
+        token = self._token("move")
+        self._perform(self.controller.alter_partition_reassignments(self.now_ms, wanted, token))
+
     def crash(self) -> None:
         """The process ends; what was appended but not synced may survive, from the front."""
         self._commit_boundary()
@@ -349,8 +365,16 @@ class History:
         assert name is not None
         own = image.topic_configs(name).get(MIN_ISR)
         value = int(own or image.cluster_configs().get(MIN_ISR) or 1)
-        if len(isr) >= min(value, len(partition.replicas)):
+        if len(isr) >= min(value, len(partition.original_replicas)):
             assert not elr
+        adding, removing = set(partition.adding_replicas), set(partition.removing_replicas)
+        assert adding | removing <= set(partition.replicas)
+        assert not adding & removing
+        assert set(partition.target_replicas)
+        assert set(partition.original_replicas)
+        assert len(partition.directories) == len(partition.replicas)
+        for others in (partition.last_known_elr, partition.emptied_replicas):
+            assert set(others) <= set(partition.replicas)
         assert (partition.leader == NO_LEADER) == (not isr)
         for broker in sorted(isr):
             assert image.is_live(broker) or broker == partition.leader
@@ -389,17 +413,26 @@ def test_the_lives_are_eventful() -> None:
         history = History(seed)
         for _ in range(200):
             history.step()
+        moving: dict[object, PartitionRecord] = {}
         for record in history.log:
             if isinstance(record, PartitionRecord):
+                before = moving.get((record.topic_id, record.partition))
+                moving[record.topic_id, record.partition] = record
+                if before is not None and before.is_reassigning:
+                    is_over = not record.is_reassigning
+                    seen.add("moved" if is_over and record.isr else "moves on")
                 seen.add("offline" if record.leader == NO_LEADER else "led")
                 seen.add("eligible" if record.eligible_leader_replicas else "none eligible")
                 seen.add("once eligible" if record.last_known_elr else "never")
                 seen.add(f"isr of {len(record.isr)}")
+                if record.is_reassigning:
+                    seen.add("moves")
                 if set(record.failed_replicas) & set(record.eligible_leader_replicas):
                     seen.add("the last one failed")
     assert seen == {
         "offline", "led", "eligible", "none eligible", "once eligible", "never",
         "isr of 0", "isr of 1", "isr of 2", "isr of 3", "the last one failed",
+        "moves", "moves on", "moved",
     }  # fmt: skip
 
 

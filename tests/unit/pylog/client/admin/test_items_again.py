@@ -27,6 +27,9 @@ CALLS: dict[str, Call] = {
     "list_offsets": lambda admin: admin.list_offsets({A0: "latest", ("b", 0): "latest"}),
     "delete_records": lambda admin: admin.delete_records({A0: 0, ("b", 0): 0}),
     "elect_leaders": lambda admin: admin.elect_leaders([A0, TopicPartition("b", 0)]),
+    "alter_partition_reassignments": lambda admin: admin.alter_partition_reassignments(
+        {A0: [1], TopicPartition("b", 0): [1]}
+    ),
     "unregister_broker": lambda admin: admin.unregister_broker(7),
 }
 
