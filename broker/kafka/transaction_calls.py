@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from pylog.errors import PylogError, UnknownServerError, from_code
-from pylog.model import ProducerEpoch, ProducerId, TopicPartition
+from pylog.model import (
+    Offset,
+    ProducerEpoch,
+    ProducerId,
+    TopicId,
+    TopicPartition,
+    topic_id_from_bytes,
+    topic_id_to_bytes,
+)
 from pylog_broker.api.context import RequestContext
 from pylog_broker.coordinator.transactions.messages import AddPartitions, PartitionsAdded
 from pylog_broker.coordinator.transactions.transaction import Identity, by_topic
@@ -38,6 +47,8 @@ from pylog_broker.replication.messages import WriteMarker
 
 Add = Callable[[AddPartitions], Awaitable[PartitionsAdded]]
 Write = Callable[[Sequence[WriteMarker]], Awaitable[list[Failure | None]]]
+
+_NO_START: Final = -1
 
 # ---- AddPartitionsToTxn: a leader asks a coordinator --------------------------------------------
 
@@ -144,10 +155,18 @@ def _added_to_wire(
 def markers_to_wire(markers: Sequence[WriteMarker]) -> WriteTxnMarkersRequest:
     """The request, of one transaction."""
     first = markers[0]
-    topics = [
-        WritableTxnMarkerTopic(topic, numbers)
-        for topic, numbers in by_topic(each.topic_partition for each in markers).items()
-    ]
+    by_partition = {each.topic_partition: each for each in markers}
+    topics = []
+    for topic, numbers in by_topic(by_partition).items():
+        written = WritableTxnMarkerTopic(topic, numbers)
+        told = [by_partition[TopicPartition(topic, number)] for number in numbers]
+        topic_id = next((each.topic_id for each in told if each.topic_id is not None), None)
+        if topic_id is not None:
+            written.topic_id = topic_id_to_bytes(topic_id)
+            written.new_starts = [
+                _NO_START if each.new_start is None else each.new_start for each in told
+            ]
+        topics.append(written)
     marker = WritableTxnMarker(
         first.producer_id,
         first.producer_epoch,
@@ -208,9 +227,20 @@ def _markers_from_wire(marker: WritableTxnMarker) -> list[WriteMarker]:
             marker.transaction_result,
             marker.coordinator_epoch,
             marker.transaction_version,
+            *start,
         )
         for topic in marker.topics
-        for number in topic.partition_indexes
+        for number, start in zip(topic.partition_indexes, _new_starts(topic), strict=True)
+    ]
+
+
+def _new_starts(topic: WritableTxnMarkerTopic) -> list[tuple[TopicId | None, Offset | None]]:
+    if len(topic.new_starts) != len(topic.partition_indexes):
+        return [(None, None)] * len(topic.partition_indexes)
+    topic_id = topic_id_from_bytes(topic.topic_id)
+    return [
+        (None, None) if start == _NO_START else (topic_id, Offset(start))
+        for start in topic.new_starts
     ]
 
 

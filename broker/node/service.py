@@ -454,7 +454,7 @@ class BrokerService:
                 TxnOffsetsHandler(offsets, self._groups, manager, coordinator),
                 markers,
                 TransactionAdminHandler(shards, manager),
-                SinksHandler(shards, take, shards.config.sink_lease_ms),
+                SinksHandler(shards, take, shards.config.sink_lease_ms, self._image),
             ),
             BatchVerification(manager, coordinator, verifies_version_1=verifies),
         )

@@ -247,9 +247,16 @@ def _markers(
     message: SendMarkers, partitions: Iterable[TopicPartition], epoch: int
 ) -> list[WriteMarker]:
     producer_id, producer_epoch = message.identity
+    version, starts = max(message.version, 1), message.starts
     return [
         WriteMarker(
-            each, producer_id, producer_epoch, message.commits, epoch, max(message.version, 1)
+            each,
+            producer_id,
+            producer_epoch,
+            message.commits,
+            epoch,
+            version,
+            *starts.get(each, ()),
         )
         for each in partitions
     ]

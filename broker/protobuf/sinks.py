@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pylog.errors import InvalidRequest
+from pylog.model import TopicId
 from pylog.rpc.v1 import sink_pb2
 from pylog_broker.api.transactions.sinks import ListSinks, TaskBegun
 from pylog_broker.coordinator.transactions.sink_messages import (
@@ -18,6 +19,7 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     DescribedSink,
     ForgetSink,
     Member,
+    OverwrittenTopic,
     PrepareTask,
     RenewTask,
     SinkKey,
@@ -68,6 +70,10 @@ def _decision(made: DecidedBatch) -> sink_pb2.SinkDecision:
                 last_offset=each.last_offset,
             )
             for each in made.receipt
+        ],
+        overwritten=[
+            sink_pb2.OverwrittenTopic(topic=topic, topic_id=topic_id, starts=starts)
+            for topic, topic_id, starts in made.overwritten
         ],
     )
 
@@ -129,6 +135,10 @@ def decision_from(request: sink_pb2.DecideSinkBatchRequest) -> DecideBatch:
             for each in request.receipt
         ),
         request.keep_ms,
+        tuple(
+            OverwrittenTopic(each.topic, TopicId(each.topic_id), tuple(each.starts))
+            for each in request.overwritten
+        ),
     )
 
 

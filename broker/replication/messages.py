@@ -86,7 +86,9 @@ class Produce(NamedTuple):
 
 
 class WriteMarker(NamedTuple):
-    """The end of a producer's transaction, to be written to a partition."""
+    """The end of a producer's transaction, to be written to a partition. With `new_start` the
+    transaction has overwritten that topic, and the partition begins there.
+    """
 
     topic_partition: TopicPartition
     producer_id: ProducerId
@@ -94,6 +96,8 @@ class WriteMarker(NamedTuple):
     commits: bool
     coordinator_epoch: int
     version: int = 1
+    topic_id: TopicId | None = None
+    new_start: Offset | None = None
 
 
 class ProducerState(NamedTuple):

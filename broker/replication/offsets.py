@@ -113,6 +113,10 @@ def answer_offset_query(
 
 def _answer(partition: Partition, query: OffsetQuery, nowait: bool) -> OffsetAnswer:
     name, log = partition.topic_partition, partition.log
+    if partition.awaited_markers and (
+        query.read_committed or query.timestamp_ms == EARLIEST_TIMESTAMP
+    ):
+        return OffsetAnswer(name, _overwriting(partition))
     upper = partition.last_stable_offset if query.read_committed else partition.high_watermark
     match query.timestamp_ms:
         case t if t == LATEST_TIMESTAMP:
@@ -156,6 +160,15 @@ def _found(partition: Partition, found: OffsetAndTimestamp | None) -> OffsetAnsw
     offset = Offset(found.offset)
     epoch = partition.log.epochs.epoch_at(offset)
     return OffsetAnswer(name, None, topic_id, offset, found.timestamp_ms, epoch)
+
+
+def _overwriting(partition: Partition) -> Failure:
+    """Its old records are gone, and the new ones do not count yet: it would look empty."""
+    return Failure(
+        OffsetNotAvailable.code,
+        f"{partition.topic_partition} is being overwritten: it begins at "
+        f"{partition.log.log_start_offset}, and the marker of the commit is on its way; retry",
+    )
 
 
 def _unsure(partition: Partition) -> Failure | None:

@@ -62,6 +62,7 @@ class Partition:
 
     __slots__ = (
         "_log",
+        "awaited_markers",
         "config",
         "directory_id",
         "following",
@@ -111,6 +112,7 @@ class Partition:
         self.directory_id = ""  # of the log directory in which the metadata have this replica
         self.leading: LeaderState | None = None
         self.following: FollowerState | None = None
+        self.awaited_markers = 0  # of overwrites for which the log begins anew already
         self.no_room = False  # it asked to give up the lead, because its disk is full
         self.offline = "" if log is not None else "its log could not be opened"
         if log is not None:

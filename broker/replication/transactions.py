@@ -7,12 +7,21 @@ marker then takes the right from the batch, which a guard stands for. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pylog.errors import CorruptMessage, InvalidTxnState, NotCoordinator, PylogError
+from pylog.errors import (
+    CorruptMessage,
+    InvalidTxnState,
+    NotCoordinator,
+    NotEnoughReplicas,
+    OffsetNotAvailable,
+    PylogError,
+)
 from pylog.model import (
     LeaderEpoch,
+    Offset,
     ProducerEpoch,
     ProducerId,
     TopicPartition,
@@ -162,6 +171,46 @@ class Transactions:
             timestamp_ms=wall_ms,
         )
         return PartitionBatch(marker.topic_partition, None, batch)
+
+    def new_start(self, marker: WriteMarker) -> Offset | Failure | None:
+        """Where the log has to begin before the marker of an overwrite is appended; None where it
+        does so already, or the topic was made anew since; or why neither can be done now.
+        """
+        partition = self._led(marker.topic_partition)
+        if isinstance(partition, Failure):
+            return partition
+        if marker.new_start is None or marker.topic_id != partition.topic_id:
+            return None
+        log = partition.log
+        start = min(marker.new_start, log.log_end_offset)  # an unclean election may have cut it
+        if start <= log.log_start_offset and log.start_is_written:
+            return None
+        if start > partition.high_watermark:  # a new leader does not know it yet
+            return Failure(
+                OffsetNotAvailable.code,
+                f"{partition.topic_partition} is committed up to {partition.high_watermark} only, "
+                f"and is to begin at {start}",
+            )
+        if partition.is_under_min_isr:
+            return Failure(
+                NotEnoughReplicas.code,
+                f"{partition.topic_partition} is overwritten when min.insync.replicas are in sync; "
+                f"now only {list(partition.isr)} are",
+            )
+        return start
+
+    @contextmanager
+    def overwriting(self, topic_partition: TopicPartition) -> Iterator[None]:
+        """Nobody who looks for the ends of the partition meanwhile is told that it is empty."""
+        partition = self._hosted.find(topic_partition, None)
+        if isinstance(partition, Missing):
+            yield
+            return
+        partition.awaited_markers += 1
+        try:
+            yield
+        finally:
+            partition.awaited_markers -= 1
 
     # ---- looking ---------------------------------------------------------------------------------
 

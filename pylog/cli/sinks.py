@@ -103,6 +103,7 @@ def _json(sink: SinkListing) -> dict[str, Any]:
     told = dataclasses.asdict(sink)
     if sink.last is not None:
         told["last"]["receipt"] = [each._asdict() for each in sink.last.receipt]
+        told["last"]["overwritten"] = [each._asdict() for each in sink.last.overwritten]
     return told
 
 

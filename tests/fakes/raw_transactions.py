@@ -102,9 +102,9 @@ class RawTransactions:
 
         return until_it_works(ask)
 
-    def committed(self, topic: str, partition: int = 0) -> list[bytes | None]:
-        """The values that a reader of committed records sees now."""
-        data = self.fetch(topic, partition, committed=True)
+    def committed(self, topic: str, partition: int = 0, offset: int = 0) -> list[bytes | None]:
+        """The values that a reader of committed records sees now, from an offset on."""
+        data = self.fetch(topic, partition, committed=True, offset=offset)
         aborted = [(each.producer_id, each.first_offset) for each in data.aborted]
         batches = without_aborted(data.batches, aborted)
         return [record.value for record in iter_records(batches, topic, partition)]
@@ -114,13 +114,13 @@ class RawTransactions:
         data = self.fetch(topic, partition, committed=False)
         return [record.value for record in iter_records(data.batches, topic, partition)]
 
-    def fetch(self, topic: str, partition: int = 0, *, committed: bool) -> Any:
+    def fetch(self, topic: str, partition: int = 0, *, committed: bool, offset: int = 0) -> Any:
         request = log_pb2.FetchRequest(
             correlation=1, min_bytes=0, max_bytes=1 << 24,
             isolation_level=log_pb2.READ_COMMITTED if committed else log_pb2.READ_UNCOMMITTED,
             partitions=[
                 log_pb2.PartitionFetch(
-                    topic=topic, partition=partition, max_bytes=1 << 22,
+                    topic=topic, partition=partition, fetch_offset=offset, max_bytes=1 << 22,
                     current_leader_epoch=-1, last_fetched_epoch=-1,
                 )
             ],

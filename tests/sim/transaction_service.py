@@ -143,7 +143,8 @@ class TransactionService(UnaryCalls):
         if groups is not None:
             commits = TxnOffsetsHandler(groups.offsets, groups.shards, manager, coordinator)
         admin = TransactionAdminHandler(shards, manager)
-        sinks = SinksHandler(shards, self._take_id, cluster.transactions.config.sink_lease_ms)
+        lease_ms = cluster.transactions.config.sink_lease_ms
+        sinks = SinksHandler(shards, self._take_id, lease_ms, self._image)
         bound += transaction_apis(TransactionApi(producers, commits, markers, admin, sinks))
         self._apis = {each.api.key: each for each in bound}
 

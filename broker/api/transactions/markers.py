@@ -7,13 +7,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pylog.clock import Clock
-from pylog.errors import InvalidRequest, InvalidTopic, PylogError
-from pylog.model import CONSUMER_OFFSETS, is_internal
+from pylog.errors import InvalidRequest, InvalidTopic, PylogError, RequestTimedOut
+from pylog.model import CONSUMER_OFFSETS, Offset, is_internal
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import check_partitions
 from pylog_broker.metadata.messages import Failure, failure_of
 from pylog_broker.replication.messages import (
+    DeleteRecords,
     Effect,
+    LowWatermark,
     PartitionAck,
     PartitionBatch,
     Produce,
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 TIMEOUT_MS: Final = 20_000
 """The time for which a marker may wait for other replicas; its sender sends it again."""
+
+NEW_START_TIMEOUT_MS: Final = 2_000
+"""How long a marker waits for live replicas to begin where the leader does. One that is not in sync
+hears of it before it gets the marker."""
 
 ForGroups = Callable[[WriteMarker], Awaitable[None]]
 """Writes a marker by way of the group coordinator; raises a PylogError."""
@@ -76,8 +82,39 @@ class MarkersHandler:
             return None
         if is_internal(topic):
             return Failure(InvalidTopic.code, f"topic {topic} has no transactions")
+        if marker.new_start is None:
+            return await self._mark(marker)
+        with self._manager.transactions.overwriting(marker.topic_partition):
+            return await self._begin_anew(marker) or await self._mark(marker)
+
+    async def _mark(self, marker: WriteMarker) -> Failure | None:
         batch = self._manager.transactions.batch_of(self._clock.wall_ms(), marker)
         return await self._append(batch) if isinstance(batch, PartitionBatch) else batch
+
+    async def _begin_anew(self, marker: WriteMarker) -> Failure | None:
+        """Delete what the transaction overwrites, before its own records can be read: whichever
+        replica has the marker begins there, also after a crash. None when that is so.
+        """
+        start = self._manager.transactions.new_start(marker)
+        if start is None or isinstance(start, Failure):
+            return start
+        failure = await self._delete_below(marker, start)
+        if failure is not None and failure.code != RequestTimedOut.code:
+            return failure
+        start = self._manager.transactions.new_start(marker)
+        return failure if isinstance(start, int) else start
+
+    async def _delete_below(self, marker: WriteMarker, start: Offset) -> Failure | None:
+        answer: asyncio.Future[Failure | None] = asyncio.get_running_loop().create_future()
+
+        def done(deleted: Sequence[LowWatermark]) -> None:
+            if not answer.done():
+                answer.set_result(deleted[0].failure)
+
+        request = DeleteRecords(((marker.topic_partition, start),), NEW_START_TIMEOUT_MS)
+        now_ms = self._clock.monotonic_ms()
+        self._perform(self._manager.delete_records(now_ms, request, done))
+        return await answer
 
     async def _append(self, batch: PartitionBatch) -> Failure | None:
         answer: asyncio.Future[Failure | None] = asyncio.get_running_loop().create_future()

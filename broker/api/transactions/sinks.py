@@ -6,11 +6,17 @@ Each request names its sink, whose coordinator has all of its attempts. The coor
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from pylog.errors import InvalidRequest
-from pylog.model import topic_name_fault
+from pylog.errors import (
+    InvalidRequest,
+    InvalidTopic,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
+from pylog.model import is_internal, topic_name_fault
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.coordinators import TransactionCoordinators, TransactionOperation
 from pylog_broker.api.limits import check_items, check_partitions
@@ -27,6 +33,7 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     DescribedSink,
     ForgetSink,
     Member,
+    OverwrittenTopic,
     PrepareTask,
     RenewTask,
     SinkForgotten,
@@ -34,6 +41,7 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     WrittenRange,
     check_names,
 )
+from pylog_broker.metadata.image import MetadataImage
 
 KEEP_MS_MAX: Final = 1 << 53
 """Some 285,000 years: the time of day and this are within 64 bits."""
@@ -41,6 +49,8 @@ RECEIPT_BYTES_MAX: Final = 500_000
 """Of a decision, whose record has to hold it."""
 _RANGE_BYTES: Final = 20
 _TOPIC_BYTES: Final = 16
+_START_BYTES: Final = 8
+_OVERWRITTEN_BYTES: Final = 32
 
 
 class TaskBegun(NamedTuple):
@@ -60,17 +70,24 @@ class ListSinks(NamedTuple):
 
 class SinksHandler:
     """Lives on the broker's loop. `take`: a producer id that was never given. `lease_ms`: for how
-    long an attempt lives without being renewed.
+    long an attempt lives without being renewed. `image`: of overwritten topics.
 
     All but `list_sinks` raise InvalidRequest for names and numbers that no sink has; NotCoordinator
     where another broker coordinates it, CoordinatorLoadInProgress, CoordinatorNotAvailable, and
     RequestTimedOut; and what the operation of the coordinator raises.
     """
 
-    def __init__(self, coordinators: TransactionCoordinators, take: Take, lease_ms: int) -> None:
+    def __init__(
+        self,
+        coordinators: TransactionCoordinators,
+        take: Take,
+        lease_ms: int,
+        image: Callable[[], MetadataImage],
+    ) -> None:
         self._coordinators = coordinators
         self._take = take
         self._lease_ms = lease_ms
+        self._image = image
 
     async def begin(self, _context: RequestContext, request: BeginTask) -> TaskBegun:
         """See `Sinks.begin`."""
@@ -105,7 +122,9 @@ class SinksHandler:
         )
 
     async def decide(self, _context: RequestContext, request: DecideBatch) -> BatchDecided:
-        """See `Sinks.decide`."""
+        """See `Sinks.decide`. Also raises UnknownTopicOrPartition, UnknownTopicId and InvalidTopic
+        for a topic that cannot be overwritten.
+        """
         _check_batch(request.sink, request.run_id, request.batch_id)
         check_items(len(request.members), "attempts")
         _check_not_negative("row_count", request.row_count)
@@ -117,7 +136,9 @@ class SinksHandler:
             raise InvalidRequest(
                 f"keep_ms={request.keep_ms}: it must be -1, or from 0 to {KEEP_MS_MAX}"
             )
-        _check_receipt(request.receipt)
+        _check_receipt(request.receipt, request.overwritten)
+        for each in request.overwritten:
+            self._check_overwritten(each)
         decided: BatchDecided = await self._call(
             request.sink,
             lambda shard, number, wall_ms: shard.sinks.decide(wall_ms, number, request),
@@ -155,6 +176,25 @@ class SinksHandler:
         )
         assert isinstance(answer, SinkForgotten)
 
+    def _check_overwritten(self, asked: OverwrittenTopic) -> None:
+        """Once it is decided nobody can refuse it."""
+        topic, topic_id, starts = asked
+        if is_internal(topic):
+            raise InvalidTopic(f"topic {topic} is internal; nobody overwrites it")
+        known = self._image().topics_by_name.get(topic)
+        if known is None:
+            raise UnknownTopicOrPartition(f"topic {topic} is to be overwritten, and is not known")
+        if known.topic_id != topic_id:
+            raise UnknownTopicId(
+                f"topic {topic} is to be overwritten with the id {topic_id!r}, and has the id "
+                f"{known.topic_id!r}: it was created anew"
+            )
+        if len(starts) > len(known.partitions):
+            raise UnknownTopicOrPartition(
+                f"topic {topic} is to be overwritten in {len(starts)} partitions, and has "
+                f"{len(known.partitions)}"
+            )
+
     async def _call(self, sink: SinkKey, operation: TransactionOperation) -> Any:
         return await self._coordinators.call(
             sink.transactional_id(0), operation, timeout_ms=COMMIT_TIMEOUT_MS
@@ -171,20 +211,31 @@ def _check_not_negative(field: str, value: int) -> None:
         raise InvalidRequest(f"{field}={value}: it must be 0 or more")
 
 
-def _check_receipt(receipt: tuple[WrittenRange, ...]) -> None:
+def _check_receipt(
+    receipt: tuple[WrittenRange, ...], overwritten: tuple[OverwrittenTopic, ...]
+) -> None:
     check_partitions(len(receipt))
-    for each in receipt:
-        topic, partition, first, last = each
+    check_partitions(sum(len(each.starts) for each in overwritten))
+    names = [each.topic for each in overwritten]
+    for each in overwritten:
+        if any(start < 0 for start in each.starts) or names.count(each.topic) > 1:
+            raise InvalidRequest(
+                f"overwritten: topic {each.topic} stands there twice, or begins below 0"
+            )
+    for written in receipt:
+        _, partition, first, last = written
         if partition < 0 or not 0 <= first <= last:
             raise InvalidRequest(
                 f"receipt: partition {partition} of a topic, from offset {first} to {last}: that "
                 "is no range"
             )
-    topics = {each.topic for each in receipt}
-    for topic in topics:
+    topics = {written.topic for written in receipt}
+    for topic in topics.union(names):
         if (fault := topic_name_fault(topic)) is not None:
             raise InvalidRequest(f"receipt: {fault}")
     size = sum(len(topic) + _TOPIC_BYTES for topic in topics) + _RANGE_BYTES * len(receipt)
+    size += sum(len(each.topic) + _OVERWRITTEN_BYTES for each in overwritten)
+    size += sum(_START_BYTES * len(each.starts) for each in overwritten)
     if size > RECEIPT_BYTES_MAX:
         raise InvalidRequest(
             f"receipt takes {size} bytes, in {len(receipt)} ranges; the limit is "
@@ -194,4 +245,6 @@ def _check_receipt(receipt: tuple[WrittenRange, ...]) -> None:
 
 def _without_receipt(sink: DescribedSink) -> DescribedSink:
     decision = sink.decision
-    return sink if decision is None else sink._replace(decision=decision._replace(receipt=()))
+    if decision is None:
+        return sink
+    return sink._replace(decision=decision._replace(receipt=(), overwritten=()))

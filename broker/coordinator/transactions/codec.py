@@ -31,7 +31,7 @@ _BY_KEY: Final[Mapping[type[Any], tuple[ModuleType, int]]] = {
     # The version that has room for what transaction version 2 needs.
     TransactionLogKey: (transaction_log, 1),
     SinkRunsKey: (sink_runs, 0),
-    SinkDecisionKey: (sink_decision, 0),
+    SinkDecisionKey: (sink_decision, 1),
     SinkTaskKey: (sink_task, 0),
 }
 

@@ -50,12 +50,14 @@ from pylog_broker.coordinator.runtime.decision import (
 )
 from pylog_broker.coordinator.transactions.config import TransactionConfig
 from pylog_broker.coordinator.transactions.messages import (
+    NO_OVERWRITE,
     AddPartitions,
     DescribedTransaction,
     EndTransaction,
     InitProducer,
     ListedTransaction,
     NeedsProducerId,
+    Overwrite,
     PartitionsAdded,
     ProducerBegun,
     SendMarkers,
@@ -172,7 +174,8 @@ class TransactionCoordinator:
         decision.effects.append(SetTimer(EXPIRY, self._config.expiration_interval_ms))
         for transaction in self.transactions.values():
             if transaction.state.is_prepared:
-                self._tell(wall_ms, transaction, decision)
+                overwrite = self.sinks.overwrite_of(transaction)
+                self._tell(wall_ms, transaction, overwrite, decision)
             elif transaction.times_out:
                 decision.effects.append(_timeout_of(transaction, wall_ms))
         self.sinks.on_loaded(wall_ms, decision)
@@ -472,7 +475,7 @@ class TransactionCoordinator:
             version=request.version,
         )
         decision = Decision()
-        self._prepare(wall_ms, prepared, decision)
+        self._prepare(wall_ms, prepared, NO_OVERWRITE, decision)
         decision.effects.append(Reply(request_id, TransactionEnded(prepared.owner)))
         return decision
 
@@ -536,14 +539,18 @@ class TransactionCoordinator:
             state=_S.PREPARE_ABORT,
             updated_ms=wall_ms,
         )
-        self._prepare(wall_ms, prepared, decision)
+        self._prepare(wall_ms, prepared, NO_OVERWRITE, decision)
 
-    def _prepare(self, wall_ms: int, prepared: Transaction, decision: Decision) -> None:
+    def _prepare(
+        self, wall_ms: int, prepared: Transaction, overwrite: Overwrite, decision: Decision
+    ) -> None:
         decision.records.append(record_of(prepared))
         decision.effects.append(CancelTimer(_timer_of(prepared)))
-        self._tell(wall_ms, prepared, decision)
+        self._tell(wall_ms, prepared, overwrite, decision)
 
-    def _tell(self, wall_ms: int, prepared: Transaction, decision: Decision) -> None:
+    def _tell(
+        self, wall_ms: int, prepared: Transaction, overwrite: Overwrite, decision: Decision
+    ) -> None:
         """Have markers written to the partitions of a prepared transaction."""
         live = self._live_of(prepared)
         live.untold = set(prepared.partitions)
@@ -558,6 +565,7 @@ class TransactionCoordinator:
                     prepared.state.commits,
                     prepared.partitions,
                     prepared.version,
+                    overwrite.starts_of(prepared.partitions),
                 )
             )
         )
@@ -739,12 +747,18 @@ class TransactionCoordinator:
         return identity
 
     def end_member(
-        self, wall_ms: int, transaction: Transaction, commits: bool, decision: Decision
+        self,
+        wall_ms: int,
+        transaction: Transaction,
+        commits: bool,
+        overwrite: Overwrite,
+        decision: Decision,
     ) -> None:
         """See `Members`."""
         state = _S.PREPARE_COMMIT if commits else _S.PREPARE_ABORT
-        check_transition(transaction.transactional_id, transaction.state, state)
         is_ongoing = transaction.state is _S.ONGOING
+        begins = (_S.ONGOING,) if commits and not is_ongoing else ()  # with the partitions it gets
+        check_transition(transaction.transactional_id, transaction.state, *begins, state)
         prepared = transaction._replace(
             identity=transaction.identity.next,
             state=state,
@@ -752,7 +766,7 @@ class TransactionCoordinator:
             updated_ms=wall_ms,
             version=2,
         )
-        self._prepare(wall_ms, prepared, decision)
+        self._prepare(wall_ms, prepared, overwrite, decision)
 
     # ---- helpers ---------------------------------------------------------------------------------
 

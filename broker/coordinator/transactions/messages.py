@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from pylog.errors import PylogError
-from pylog.model import TopicPartition
+from pylog.model import Offset, TopicId, TopicPartition
 from pylog_broker.coordinator.transactions.transaction import NO_IDENTITY, Identity
 
 
@@ -66,14 +67,45 @@ class TransactionEnded(NamedTuple):
     identity: Identity
 
 
+class NewStart(NamedTuple):
+    """Where the partition of an overwritten topic begins with the marker of a commit."""
+
+    topic_id: TopicId
+    offset: Offset
+
+
+NO_STARTS: Final[Mapping[TopicPartition, NewStart]] = {}
+
+
+class Overwrite(NamedTuple):
+    """What the commit of a batch overwrites. Members' transactions end with the new starts of their
+    partitions; that of the first member, by its number, ends on all overwritten partitions, so
+    that also those have a marker to which nothing was written.
+    """
+
+    first: int
+    starts: Mapping[TopicPartition, NewStart]
+
+    def starts_of(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, NewStart]:
+        """Those that these partitions have."""
+        starts = self.starts
+        return {each: starts[each] for each in partitions if each in starts} if starts else starts
+
+
+NO_OVERWRITE: Final = Overwrite(-1, NO_STARTS)
+
+
 class SendMarkers(NamedTuple):
-    """Tell these partitions how the transaction has ended, again and again until each has it."""
+    """Tell these partitions how the transaction has ended, again and again until each has it.
+    `starts`: where overwritten ones begin with that.
+    """
 
     transactional_id: str
     identity: Identity
     commits: bool
     partitions: frozenset[TopicPartition]
     version: int
+    starts: Mapping[TopicPartition, NewStart] = NO_STARTS
 
 
 class DescribedTransaction(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pylog.errors import InvalidRequest
-from pylog.model import NO_TIMESTAMP, SINK_PREFIX
+from pylog.model import NO_TIMESTAMP, SINK_PREFIX, TopicId
 from pylog_broker.coordinator.transactions.transaction import Identity
 
 KEEP_FOREVER: Final = -1
@@ -61,6 +61,16 @@ class WrittenRange(NamedTuple):
     last_offset: int
 
 
+class OverwrittenTopic(NamedTuple):
+    """A topic that a batch overwrites: with the batch, its partitions from 0 on begin at these
+    offsets.
+    """
+
+    topic: str
+    topic_id: TopicId
+    starts: tuple[int, ...]
+
+
 class DecidedBatch(NamedTuple):
     """A batch that counts. `checksum`: over its rows, whatever their order; `digest`: of what it
     was made from, empty where that is not known; `expires_ms`: from when on it is forgotten, or -1.
@@ -74,6 +84,7 @@ class DecidedBatch(NamedTuple):
     decided_ms: int
     expires_ms: int
     receipt: tuple[WrittenRange, ...]
+    overwritten: tuple[OverwrittenTopic, ...] = ()
 
 
 class AlreadyDecided(NamedTuple):
@@ -102,6 +113,7 @@ class PrepareTask(NamedTuple):
 class DecideBatch(NamedTuple):
     """A decision: the records of these members count, and those of any other attempt of this batch,
     of earlier ones or of earlier runs do not. `keep_ms`: for how long the decision is remembered.
+    `overwritten`: records of these topics that lie below the starts go when the batch counts.
     """
 
     sink: SinkKey
@@ -113,6 +125,7 @@ class DecideBatch(NamedTuple):
     digest: str
     receipt: tuple[WrittenRange, ...]
     keep_ms: int = KEEP_FOREVER
+    overwritten: tuple[OverwrittenTopic, ...] = ()
 
 
 class BatchDecided(NamedTuple):

@@ -12,24 +12,36 @@ transactional ids of its sinks, so no other coordinator has a say.
   they left open.
 - An attempt holds back committed readers while it is open, so it ends by itself: when it is not
   renewed, or when it has been prepared for too long.
+- A decision may overwrite topics. It says where their partitions begin with the batch, and the
+  markers of its commits carry that to the leaders. Until each partition has its marker, it is the
+  sink's last decision.
 - A transactional id goes back to the pool with its decision. What an attempt sends after that is
   refused, as each end raises the epoch, also where nothing was written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from pylog.errors import (
+    ConcurrentTransactions,
     InvalidRequest,
     InvalidTxnState,
     SinkBatchDecided,
     SinkRunSuperseded,
     ThrottlingQuotaExceeded,
 )
-from pylog.model import NO_TIMESTAMP, ProducerId
+from pylog.model import (
+    NO_TIMESTAMP,
+    Offset,
+    ProducerId,
+    TopicPartition,
+    topic_id_from_bytes,
+    topic_id_to_bytes,
+)
+from pylog_broker.coordinator.generated.sink_decision import OverwrittenTopic as OverwrittenRecord
 from pylog_broker.coordinator.generated.sink_decision import (
     SinkDecisionKey,
     SinkDecisionValue,
@@ -47,7 +59,12 @@ from pylog_broker.coordinator.runtime.decision import (
     SetTimer,
 )
 from pylog_broker.coordinator.transactions.config import TransactionConfig
-from pylog_broker.coordinator.transactions.messages import NeedsProducerId
+from pylog_broker.coordinator.transactions.messages import (
+    NO_OVERWRITE,
+    NeedsProducerId,
+    NewStart,
+    Overwrite,
+)
 from pylog_broker.coordinator.transactions.sink_messages import (
     KEEP_FOREVER,
     AbortBatch,
@@ -60,6 +77,7 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     DescribedSink,
     ForgetSink,
     Member,
+    OverwrittenTopic,
     PrepareTask,
     RenewTask,
     SinkForgotten,
@@ -107,10 +125,15 @@ class Members(Protocol):
         """Under which the next transaction of that id is written. `fresh` is for a new id."""
 
     def end_member(
-        self, wall_ms: int, transaction: Transaction, commits: bool, decision: Decision
+        self,
+        wall_ms: int,
+        transaction: Transaction,
+        commits: bool,
+        overwrite: Overwrite,
+        decision: Decision,
     ) -> None:
         """Its transaction is prepared to end so, and its producer is fenced, whether it has written
-        anything or not.
+        anything or not. `transaction` has the partitions that are to have its marker.
         """
 
 
@@ -157,6 +180,8 @@ class _Sink:
     decision: DecidedBatch | None = None
     committed: frozenset[int] = frozenset()
     """The numbers of the transactional ids that the decision commits."""
+    overwrite: Overwrite = NO_OVERWRITE
+    """What the decision overwrites."""
     tasks: dict[str, _Task] = field(default_factory=dict)
     attempts: dict[_Attempt, str] = field(default_factory=dict)
     free: dict[str, None] = field(default_factory=dict)
@@ -214,6 +239,7 @@ class Sinks:
                 sink = self._known(SinkKey(*key))
                 sink.decision = None if value is None else _decision_of(value)
                 sink.committed = frozenset() if value is None else frozenset(value.members)
+                sink.overwrite = _overwrite_of(sink.decision, sink.committed)
                 self._drop_if_empty(SinkKey(*key))
             case SinkTaskKey(transactional_id), SinkTaskValue() | None:
                 self._replay_task(transactional_id, value)
@@ -246,8 +272,8 @@ class Sinks:
         for key, sink in self._sinks.items():
             for transactional_id, task in sink.tasks.items():
                 if sink.is_over(task.attempt):
-                    commits = sink.counts(transactional_id)
-                    self._end(wall_ms, key, sink, transactional_id, commits, decision)
+                    by = sink.overwrite if sink.counts(transactional_id) else None
+                    self._end(wall_ms, key, sink, transactional_id, by, decision)
                 else:
                     decision.effects.append(self._timer(wall_ms, transactional_id, task))
 
@@ -258,7 +284,7 @@ class Sinks:
         sink = self._sinks.get(key)
         if sink is not None and timer.transactional_id in sink.tasks:
             self._counts.expired += 1
-            self._end(wall_ms, key, sink, timer.transactional_id, False, decision)
+            self._end(wall_ms, key, sink, timer.transactional_id, None, decision)
         return decision
 
     def expire(self, wall_ms: int, decision: Decision) -> None:
@@ -267,7 +293,8 @@ class Sinks:
         """
         for key, sink in self._sinks.items():
             made = sink.decision
-            if made is not None and 0 <= made.expires_ms <= wall_ms and not sink.tasks:
+            is_old = made is not None and 0 <= made.expires_ms <= wall_ms
+            if is_old and not sink.tasks and not self._still_overwrites(key, sink):
                 self._forget(key, sink, decision)
                 continue
             for transactional_id in sink.free:
@@ -362,7 +389,9 @@ class Sinks:
         """`BatchDecided`, when the decision is committed.
 
         Raises SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this run
-        has decided otherwise, and InvalidTxnState where an attempt has ended or is not prepared.
+        has decided otherwise, InvalidTxnState where an attempt has ended or is not prepared,
+        ConcurrentTransactions while the last batch has not overwritten all partitions, and
+        InvalidRequest for an overwrite without an attempt, or of too many partitions.
         """
         check_names(request.sink, request.run_id)
         sink = self._sinks.get(request.sink) or _Sink()
@@ -377,6 +406,7 @@ class Sinks:
         if sink.is_empty:
             self._check_room(request.sink, sink)
         self._check_counted(request, run_number)
+        self._check_has_overwritten(request.sink, sink)
         made = DecidedBatch(
             request.batch_id,
             run_number,
@@ -386,17 +416,21 @@ class Sinks:
             wall_ms,
             KEEP_FOREVER if request.keep_ms < 0 else wall_ms + request.keep_ms,
             request.receipt,
+            request.overwritten,
         )
+        counted = {member.transactional_id for member in request.members}
+        numbers = sorted(map(_number_of, counted))
+        overwrite = _overwrite_of(made, numbers)
+        self._check_overwrites(request, overwrite)
         decision = Decision(is_atomic=False)
         self._write_runs(request.sink, sink, request.run_id, decision)
-        counted = {member.transactional_id for member in request.members}
-        value = _value_of(made, tuple(sorted(map(_number_of, counted))))
+        value = _value_of(made, tuple(numbers))
         decision.records.append(Record(SinkDecisionKey(*request.sink), value))
         for transactional_id, task in sink.tasks.items():
             ended = task.attempt
             if ended.run_number < run_number or ended.batch_id <= request.batch_id:
-                commits = transactional_id in counted
-                self._end(wall_ms, request.sink, sink, transactional_id, commits, decision)
+                by = overwrite if transactional_id in counted else None
+                self._end(wall_ms, request.sink, sink, transactional_id, by, decision)
         self._counts.batches += 1
         decision.effects.append(Reply(request_id, BatchDecided(made, True)))
         return decision
@@ -413,6 +447,49 @@ class Sinks:
             if not task.is_prepared:
                 raise InvalidTxnState(f"{member.transactional_id!r} is not prepared")
 
+    def _check_overwrites(self, request: DecideBatch, overwrite: Overwrite) -> None:
+        if not request.overwritten:
+            return
+        if not request.members:
+            raise InvalidRequest(
+                f"batch {request.batch_id} is to overwrite topics without an attempt: begin one, "
+                "which may be without rows"
+            )
+        most, first = self._config.partitions_max, request.sink.transactional_id(overwrite.first)
+        partitions = self._members.transactions[first].partitions.union(overwrite.starts)
+        if len(partitions) > most:
+            raise InvalidRequest(
+                f"batch {request.batch_id} would overwrite {len(overwrite.starts)} partitions in "
+                f"a transaction of {len(partitions)}; the limit is {most}"
+            )
+
+    def _check_has_overwritten(self, key: SinkKey, sink: _Sink) -> None:
+        """The decision says where partitions begin whose markers are not written yet."""
+        if self._still_overwrites(key, sink):
+            assert sink.decision is not None
+            raise ConcurrentTransactions(
+                f"batch {sink.decision.batch_id} of sink {key.sink_id!r} of query "
+                f"{key.query_id!r} has not overwritten all partitions yet"
+            )
+
+    def _still_overwrites(self, key: SinkKey, sink: _Sink) -> bool:
+        if not sink.overwrite.starts:
+            return False
+        known = map(self._members.transactions.get, map(key.transactional_id, sink.committed))
+        return any(
+            each is not None and each.state is TransactionState.PREPARE_COMMIT for each in known
+        )
+
+    def overwrite_of(self, transaction: Transaction) -> Overwrite:
+        """What a prepared transaction overwrites with its commit."""
+        transactional_id = transaction.transactional_id
+        if not transaction.state.commits or not is_of_a_sink(transactional_id):
+            return NO_OVERWRITE
+        sink = self._sinks.get(sink_of(transactional_id))
+        if sink is None or _number_of(transactional_id) not in sink.committed:
+            return NO_OVERWRITE
+        return sink.overwrite
+
     def abort(self, wall_ms: int, request_id: RequestId, request: AbortBatch) -> Decision:
         """`BatchAborted`: the open attempts of that batch of that run, of the whole sink, or the
         one that is named. A decision stands, whoever asks.
@@ -421,7 +498,7 @@ class Sinks:
         sink = self._sinks.get(request.sink) or _Sink()
         ended = self._to_abort(sink, request)
         for transactional_id in ended:
-            self._end(wall_ms, request.sink, sink, transactional_id, False, decision)
+            self._end(wall_ms, request.sink, sink, transactional_id, None, decision)
         decision.effects.append(Reply(request_id, BatchAborted(len(ended))))
         return decision
 
@@ -476,16 +553,18 @@ class Sinks:
 
     def forget(self, wall_ms: int, request_id: RequestId, request: ForgetSink) -> Decision:
         """`SinkForgotten`. Open attempts are aborted; a batch that is written again counts again.
-        Raises InvalidRequest where there is no such sink.
+        Raises InvalidRequest where there is no such sink, and ConcurrentTransactions while its last
+        batch has not overwritten all partitions.
         """
         sink = self._sinks.get(request.sink)
         if sink is None:
             raise InvalidRequest(
                 f"query {request.sink.query_id!r} has no sink {request.sink.sink_id!r} here"
             )
+        self._check_has_overwritten(request.sink, sink)
         decision = Decision(is_atomic=False)
         for transactional_id in sink.tasks:
-            self._end(wall_ms, request.sink, sink, transactional_id, False, decision)
+            self._end(wall_ms, request.sink, sink, transactional_id, None, decision)
         self._forget(request.sink, sink, decision)
         decision.effects.append(Reply(request_id, SinkForgotten()))
         return decision
@@ -560,7 +639,7 @@ class Sinks:
         decision.is_atomic = False
         self._write_runs(key, sink, run_id, decision)
         for transactional_id in sink.tasks:
-            self._end(wall_ms, key, sink, transactional_id, False, decision)
+            self._end(wall_ms, key, sink, transactional_id, None, decision)
 
     def _write_runs(self, key: SinkKey, sink: _Sink, run_id: str, decision: Decision) -> None:
         if run_id in sink.run_ids:
@@ -588,16 +667,20 @@ class Sinks:
         key: SinkKey,
         sink: _Sink,
         transactional_id: str,
-        commits: bool,
+        commits_by: Overwrite | None,
         decision: Decision,
     ) -> None:
         """Two records, of which the log may have the first one only: what has ended then does not
-        end again.
+        end again. `commits_by`: None where it aborts.
         """
         transaction = self._members.transactions[transactional_id]
         if not transaction.state.is_prepared:
-            has_rows = transaction.state is TransactionState.ONGOING
-            self._members.end_member(wall_ms, transaction, commits and has_rows, decision)
+            overwrite = commits_by or NO_OVERWRITE
+            if overwrite.starts and _number_of(transactional_id) == overwrite.first:
+                partitions = transaction.partitions.union(overwrite.starts)
+                transaction = transaction._replace(partitions=partitions)
+            commits = commits_by is not None and bool(transaction.partitions)
+            self._members.end_member(wall_ms, transaction, commits, overwrite, decision)
         task = sink.tasks[transactional_id]._replace(since_ms=wall_ms, timeout_ms=0)
         decision.records.append(_record_of(key, transactional_id, task, is_free=True))
         decision.effects.append(CancelTimer(TaskTimer(transactional_id)))
@@ -622,11 +705,12 @@ def _number_of(transactional_id: str) -> int:
 
 def _is_repeated(last: DecidedBatch, request: DecideBatch) -> bool:
     """Whether the request is the one that made the decision."""
-    return (last.row_count, last.checksum, last.digest, last.receipt) == (
+    return (last.row_count, last.checksum, last.digest, last.receipt, last.overwritten) == (
         request.row_count,
         request.checksum,
         request.digest,
         request.receipt,
+        request.overwritten,
     )
 
 
@@ -666,6 +750,10 @@ def _value_of(made: DecidedBatch, members: tuple[int, ...]) -> SinkDecisionValue
         made.expires_ms,
         members,
         tuple(WrittenTopic(topic, tuple(written)) for topic, written in topics.items()),
+        tuple(
+            OverwrittenRecord(topic_id_to_bytes(topic_id), topic, starts)
+            for topic, topic_id, starts in made.overwritten
+        ),
     )
 
 
@@ -683,4 +771,19 @@ def _decision_of(value: SinkDecisionValue) -> DecidedBatch:
             for topic in value.receipt
             for each in topic.partitions
         ),
+        tuple(
+            OverwrittenTopic(each.topic, topic_id_from_bytes(each.topic_id), each.starts)
+            for each in value.overwritten
+        ),
     )
+
+
+def _overwrite_of(made: DecidedBatch | None, committed: Iterable[int]) -> Overwrite:
+    if made is None or not made.overwritten:
+        return NO_OVERWRITE
+    starts = {
+        TopicPartition(topic, partition): NewStart(topic_id, Offset(offset))
+        for topic, topic_id, offsets in made.overwritten
+        for partition, offset in enumerate(offsets)
+    }
+    return Overwrite(min(committed, default=-1), starts)

@@ -11,11 +11,13 @@ from typing import Final
 
 from pylog_broker.kafka_primitives import (
     DECODE_FAULTS,
+    ZERO_UUID,
     Chunks,
     MalformedMessage,
     count_refused,
     null_refused,
     read_varint,
+    skip_tag,
     skip_tagged_fields,
     truncated,
     write_varint,
@@ -25,6 +27,7 @@ KEY: Final = 27
 VERSIONS: Final = range(1, 3)
 FLEXIBLE_FROM: Final = 1
 
+_U: Final = Struct(">16s")
 _i: Final = Struct(">i")
 _ib: Final = Struct(">ib")
 _ih: Final = Struct(">ih")
@@ -38,6 +41,8 @@ class WritableTxnMarkerTopic:
 
     name: str = ""
     partition_indexes: list[int] = field(default_factory=list)
+    topic_id: bytes = ZERO_UUID
+    new_starts: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -108,7 +113,23 @@ def _encode_request_v1(message: WriteTxnMarkersRequest) -> Chunks:
             write_varint(out, len(value_d) + 1)
             for d in value_d:
                 out += _i.pack(d)
-            out.append(0)
+            tags_e: list[tuple[int, bytearray]] = []
+            if b.topic_id != ZERO_UUID:
+                part_e = bytearray()
+                part_e += _U.pack(b.topic_id)
+                tags_e.append((10000, part_e))
+            if b.new_starts != []:
+                part_e = bytearray()
+                value_f = b.new_starts
+                write_varint(part_e, len(value_f) + 1)
+                for f in value_f:
+                    part_e += _q.pack(f)
+                tags_e.append((10001, part_e))
+            write_varint(out, len(tags_e))
+            for tag_e, content_e in tags_e:
+                write_varint(out, tag_e)
+                write_varint(out, len(content_e))
+                out += content_e
         out += _i.pack(a.coordinator_epoch)
         out.append(0)
     out.append(0)
@@ -158,11 +179,37 @@ def _decode_request_v1(buffer: memoryview, position: int) -> tuple[WriteTxnMarke
                 element_c, = _i.unpack_from(buffer, position)
                 position += 4
                 b_partition_indexes.append(element_c)
-            if buffer[position]:
-                position = skip_tagged_fields(buffer, position)
-            else:
-                position += 1
-            a_topics.append(WritableTxnMarkerTopic(name=b_name, partition_indexes=b_partition_indexes))
+            b_topic_id: bytes = ZERO_UUID
+            b_new_starts: list[int] = []
+            tags_b, position = read_varint(buffer, position)
+            for _ in range(tags_b):
+                tag_b, position = read_varint(buffer, position)
+                if tag_b == 10000:
+                    end_b = skip_tag(buffer, position)
+                    _, position = read_varint(buffer, position)
+                    b_topic_id, = _U.unpack_from(buffer, position)
+                    position += 16
+                    if position != end_b:
+                        raise MalformedMessage("topic_id does not fill its tagged field")
+                elif tag_b == 10001:
+                    end_b = skip_tag(buffer, position)
+                    _, position = read_varint(buffer, position)
+                    size, position = read_varint(buffer, position)
+                    size -= 1
+                    if size < 0:
+                        null_refused("new_starts")
+                    if size * 8 > length - position:
+                        count_refused("new_starts", size, length - position)
+                    b_new_starts = []
+                    for _ in range(size):
+                        element_d, = _q.unpack_from(buffer, position)
+                        position += 8
+                        b_new_starts.append(element_d)
+                    if position != end_b:
+                        raise MalformedMessage("new_starts does not fill its tagged field")
+                else:
+                    position = skip_tag(buffer, position)
+            a_topics.append(WritableTxnMarkerTopic(name=b_name, partition_indexes=b_partition_indexes, topic_id=b_topic_id, new_starts=b_new_starts))
         a_coordinator_epoch, = _i.unpack_from(buffer, position)
         position += 4
         if buffer[position]:
@@ -196,7 +243,23 @@ def _encode_request_v2(message: WriteTxnMarkersRequest) -> Chunks:
             write_varint(out, len(value_d) + 1)
             for d in value_d:
                 out += _i.pack(d)
-            out.append(0)
+            tags_e: list[tuple[int, bytearray]] = []
+            if b.topic_id != ZERO_UUID:
+                part_e = bytearray()
+                part_e += _U.pack(b.topic_id)
+                tags_e.append((10000, part_e))
+            if b.new_starts != []:
+                part_e = bytearray()
+                value_f = b.new_starts
+                write_varint(part_e, len(value_f) + 1)
+                for f in value_f:
+                    part_e += _q.pack(f)
+                tags_e.append((10001, part_e))
+            write_varint(out, len(tags_e))
+            for tag_e, content_e in tags_e:
+                write_varint(out, tag_e)
+                write_varint(out, len(content_e))
+                out += content_e
         out += _ib.pack(a.coordinator_epoch, a.transaction_version)
         out.append(0)
     out.append(0)
@@ -246,11 +309,37 @@ def _decode_request_v2(buffer: memoryview, position: int) -> tuple[WriteTxnMarke
                 element_c, = _i.unpack_from(buffer, position)
                 position += 4
                 b_partition_indexes.append(element_c)
-            if buffer[position]:
-                position = skip_tagged_fields(buffer, position)
-            else:
-                position += 1
-            a_topics.append(WritableTxnMarkerTopic(name=b_name, partition_indexes=b_partition_indexes))
+            b_topic_id: bytes = ZERO_UUID
+            b_new_starts: list[int] = []
+            tags_b, position = read_varint(buffer, position)
+            for _ in range(tags_b):
+                tag_b, position = read_varint(buffer, position)
+                if tag_b == 10000:
+                    end_b = skip_tag(buffer, position)
+                    _, position = read_varint(buffer, position)
+                    b_topic_id, = _U.unpack_from(buffer, position)
+                    position += 16
+                    if position != end_b:
+                        raise MalformedMessage("topic_id does not fill its tagged field")
+                elif tag_b == 10001:
+                    end_b = skip_tag(buffer, position)
+                    _, position = read_varint(buffer, position)
+                    size, position = read_varint(buffer, position)
+                    size -= 1
+                    if size < 0:
+                        null_refused("new_starts")
+                    if size * 8 > length - position:
+                        count_refused("new_starts", size, length - position)
+                    b_new_starts = []
+                    for _ in range(size):
+                        element_d, = _q.unpack_from(buffer, position)
+                        position += 8
+                        b_new_starts.append(element_d)
+                    if position != end_b:
+                        raise MalformedMessage("new_starts does not fill its tagged field")
+                else:
+                    position = skip_tag(buffer, position)
+            a_topics.append(WritableTxnMarkerTopic(name=b_name, partition_indexes=b_partition_indexes, topic_id=b_topic_id, new_starts=b_new_starts))
         a_coordinator_epoch, a_transaction_version = _ib.unpack_from(buffer, position)
         position += 5
         if buffer[position]:

@@ -323,8 +323,11 @@ class Log:
         return f"<Log {self.topic_partition} [{self._bounds.start}, {self._bounds.end})>"
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
-        """The offset at which a read-committed reader must stop."""
-        return Offset(self._producers.now.last_stable_offset(high_watermark))
+        """The offset at which a read-committed reader must stop. It is not below the log's start,
+        which may have moved into an open transaction.
+        """
+        stable = self._producers.now.last_stable_offset(high_watermark)
+        return Offset(max(stable, self._bounds.start))
 
     # ---- append ---------------------------------------------------------------------------------
 

@@ -17,6 +17,14 @@ class WrittenRange(NamedTuple):
     last_offset: int
 
 
+class OverwrittenTopic(NamedTuple):
+    """A topic that a batch has overwritten: its partitions from 0 on begin at these offsets now."""
+
+    topic: str
+    topic_id: str
+    starts: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class DecidedBatch:
     """A batch that counts. `run_number`: of the query's run that wrote it, from 0. `checksum`: over
@@ -31,6 +39,7 @@ class DecidedBatch:
     decided_ms: int
     expires_ms: int | None
     receipt: tuple[WrittenRange, ...] = ()
+    overwritten: tuple[OverwrittenTopic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pylog import errors
-from pylog.client.admin.sink_types import DecidedBatch, SinkListing, WrittenRange
+from pylog.client.admin.sink_types import DecidedBatch, OverwrittenTopic, SinkListing, WrittenRange
 from pylog.client.arguments import shown
 from pylog.model import SINK_PREFIX
 from pylog.rpc.v1 import sink_pb2
@@ -68,6 +68,10 @@ def _batch_of(told: sink_pb2.SinkDecision) -> DecidedBatch:
         tuple(
             WrittenRange(each.topic, each.partition, each.first_offset, each.last_offset)
             for each in told.receipt
+        ),
+        tuple(
+            OverwrittenTopic(each.topic, each.topic_id, tuple(each.starts))
+            for each in told.overwritten
         ),
     )
 

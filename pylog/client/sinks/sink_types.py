@@ -59,6 +59,16 @@ class SinkRange(NamedTuple):
     last_offset: int
 
 
+class OverwrittenTopic(NamedTuple):
+    """A topic that a batch overwrites: with the batch, its partitions from 0 on begin at these
+    offsets.
+    """
+
+    topic: str
+    topic_id: str
+    starts: tuple[int, ...]
+
+
 class SinkDecision(NamedTuple):
     """A batch that counts."""
 
@@ -70,10 +80,13 @@ class SinkDecision(NamedTuple):
     decided_ms: int
     expires_ms: int
     receipt: tuple[SinkRange, ...]
+    overwritten: tuple[OverwrittenTopic, ...] = ()
 
 
 class SinkBatch(NamedTuple):
-    """What a driver wants decided. `keep_ms`: for how long it is remembered."""
+    """What a driver wants decided. `keep_ms`: for how long it is remembered. With `overwritten`
+    there is a member.
+    """
 
     sink: SinkKey
     run_id: str
@@ -84,6 +97,7 @@ class SinkBatch(NamedTuple):
     receipt: tuple[SinkRange, ...]
     digest: str = ""
     keep_ms: int = KEEP_FOREVER
+    overwritten: tuple[OverwrittenTopic, ...] = ()
 
 
 class FramedPort(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pylog import errors
 from pylog.client.sinks.sink_types import (
     FramedPort,
+    OverwrittenTopic,
     SinkAttempt,
     SinkBatch,
     SinkDecision,
@@ -46,6 +47,10 @@ def decide_request(batch: SinkBatch) -> sink_pb2.DecideSinkBatchRequest:
             for each in batch.receipt
         ],
         keep_ms=batch.keep_ms,
+        overwritten=[
+            sink_pb2.OverwrittenTopic(topic=topic, topic_id=topic_id, starts=starts)
+            for topic, topic_id, starts in batch.overwritten
+        ],
     )
 
 
@@ -122,5 +127,9 @@ def decision_of(message: sink_pb2.SinkDecision) -> SinkDecision:
         tuple(
             SinkRange(each.topic, each.partition, each.first_offset, each.last_offset)
             for each in message.receipt
+        ),
+        tuple(
+            OverwrittenTopic(each.topic, each.topic_id, tuple(each.starts))
+            for each in message.overwritten
         ),
     )

@@ -37,8 +37,18 @@ class SinkRange(_message.Message):
     last_offset: int
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ...) -> None: ...
 
+class OverwrittenTopic(_message.Message):
+    __slots__ = ("topic", "topic_id", "starts")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    topic_id: str
+    starts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., starts: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class SinkDecision(_message.Message):
-    __slots__ = ("batch_id", "run_number", "row_count", "checksum", "digest", "decided_ms", "expires_ms", "receipt")
+    __slots__ = ("batch_id", "run_number", "row_count", "checksum", "digest", "decided_ms", "expires_ms", "receipt", "overwritten")
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_NUMBER_FIELD_NUMBER: _ClassVar[int]
     ROW_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +57,7 @@ class SinkDecision(_message.Message):
     DECIDED_MS_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_MS_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    OVERWRITTEN_FIELD_NUMBER: _ClassVar[int]
     batch_id: int
     run_number: int
     row_count: int
@@ -55,7 +66,8 @@ class SinkDecision(_message.Message):
     decided_ms: int
     expires_ms: int
     receipt: _containers.RepeatedCompositeFieldContainer[SinkRange]
-    def __init__(self, batch_id: _Optional[int] = ..., run_number: _Optional[int] = ..., row_count: _Optional[int] = ..., checksum: _Optional[int] = ..., digest: _Optional[str] = ..., decided_ms: _Optional[int] = ..., expires_ms: _Optional[int] = ..., receipt: _Optional[_Iterable[_Union[SinkRange, _Mapping]]] = ...) -> None: ...
+    overwritten: _containers.RepeatedCompositeFieldContainer[OverwrittenTopic]
+    def __init__(self, batch_id: _Optional[int] = ..., run_number: _Optional[int] = ..., row_count: _Optional[int] = ..., checksum: _Optional[int] = ..., digest: _Optional[str] = ..., decided_ms: _Optional[int] = ..., expires_ms: _Optional[int] = ..., receipt: _Optional[_Iterable[_Union[SinkRange, _Mapping]]] = ..., overwritten: _Optional[_Iterable[_Union[OverwrittenTopic, _Mapping]]] = ...) -> None: ...
 
 class BeginSinkTaskRequest(_message.Message):
     __slots__ = ("sink", "run_id", "batch_id", "task", "attempt")
@@ -114,7 +126,7 @@ class PrepareSinkTaskResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class DecideSinkBatchRequest(_message.Message):
-    __slots__ = ("sink", "run_id", "batch_id", "members", "row_count", "checksum", "digest", "receipt", "keep_ms")
+    __slots__ = ("sink", "run_id", "batch_id", "members", "row_count", "checksum", "digest", "receipt", "keep_ms", "overwritten")
     SINK_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +136,7 @@ class DecideSinkBatchRequest(_message.Message):
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
     KEEP_MS_FIELD_NUMBER: _ClassVar[int]
+    OVERWRITTEN_FIELD_NUMBER: _ClassVar[int]
     sink: SinkKey
     run_id: str
     batch_id: int
@@ -133,7 +146,8 @@ class DecideSinkBatchRequest(_message.Message):
     digest: str
     receipt: _containers.RepeatedCompositeFieldContainer[SinkRange]
     keep_ms: int
-    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., batch_id: _Optional[int] = ..., members: _Optional[_Iterable[_Union[SinkMember, _Mapping]]] = ..., row_count: _Optional[int] = ..., checksum: _Optional[int] = ..., digest: _Optional[str] = ..., receipt: _Optional[_Iterable[_Union[SinkRange, _Mapping]]] = ..., keep_ms: _Optional[int] = ...) -> None: ...
+    overwritten: _containers.RepeatedCompositeFieldContainer[OverwrittenTopic]
+    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., batch_id: _Optional[int] = ..., members: _Optional[_Iterable[_Union[SinkMember, _Mapping]]] = ..., row_count: _Optional[int] = ..., checksum: _Optional[int] = ..., digest: _Optional[str] = ..., receipt: _Optional[_Iterable[_Union[SinkRange, _Mapping]]] = ..., keep_ms: _Optional[int] = ..., overwritten: _Optional[_Iterable[_Union[OverwrittenTopic, _Mapping]]] = ...) -> None: ...
 
 class DecideSinkBatchResponse(_message.Message):
     __slots__ = ("error", "decision", "is_new")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pylog.errors import PylogError
+from pylog.model import Offset, TopicId, TopicPartition
 from pylog_broker.coordinator.transactions.config import TransactionConfig
 from pylog_broker.coordinator.transactions.messages import AddPartitions
 from pylog_broker.coordinator.transactions.sink_messages import (
@@ -20,6 +21,7 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     BeginTask,
     DecideBatch,
     Member,
+    OverwrittenTopic,
     PrepareTask,
     RenewTask,
     SinkKey,
@@ -28,6 +30,8 @@ from tests.fakes.transaction_shard import A, B, C, TransactionShard
 
 SINKS = (SinkKey("q", "a"), SinkKey("q", "b"))
 STEPS = 100
+TOPIC_ID = TopicId("a" * 21 + "Q")
+PARTITIONS = 3
 Transaction = tuple[str, int, int]
 """Transactional id, producer id, and the epoch under which it was written."""
 
@@ -52,7 +56,9 @@ def name_of(member: Member) -> Transaction:
 
 
 class World:
-    """`wrote`: transactions with rows; `outcomes`: what markers said of each."""
+    """`wrote`: transactions with rows; `outcomes`: what markers said of each. `overwrites`: numbers
+    of decisions, which are the new starts as well; `raised`: new starts that markers brought.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -63,6 +69,8 @@ class World:
         self.asked: dict[tuple[SinkKey, int], dict[int, frozenset[Transaction]]] = {}
         """Decisions that drivers wanted, answered or not: by number, the members that count."""
         self.numbers = itertools.count(1)
+        self.overwrites: set[int] = set()
+        self.raised: set[tuple[TopicPartition, Offset]] = set()
 
     def ask(self, operation: Any) -> Any:
         """The answer; None where the coordinator dies, with any part of what it wrote last."""
@@ -86,7 +94,21 @@ class World:
             producer_id, epoch = sent.identity
             transaction = sent.transactional_id, producer_id, epoch - 1
             assert self.outcomes.setdefault(transaction, sent.commits) == sent.commits
-            assert transaction in self.wrote
+            assert transaction in self.wrote or sent.starts
+            assert sent.commits or not sent.starts
+            for partition, (topic_id, offset) in sent.starts.items():
+                assert (partition in sent.partitions, topic_id) == (True, TOPIC_ID)
+                assert transaction in self.decisions()[offset]
+
+    def write_markers(self) -> None:
+        self.look_at_markers()
+        for sent in self.shard.write_markers():
+            self.raised.update((each, start.offset) for each, start in sent.starts.items())
+        self.look_at_markers()
+
+    def decisions(self) -> dict[int, frozenset[Transaction]]:
+        """The members that were to count with each."""
+        return {number: each for asked in self.asked.values() for number, each in asked.items()}
 
     # ---- steps -----------------------------------------------------------------------------------
 
@@ -137,9 +159,14 @@ class World:
         number = next(self.numbers)
         of_batch = self.asked.setdefault((query.sink, query.batch), {})
         of_batch[number] = frozenset(map(name_of, members))
+        overwritten: tuple[OverwrittenTopic, ...] = ()
+        if members and self.rng.random() < 0.4:
+            self.overwrites.add(number)
+            overwritten = (OverwrittenTopic(A.topic, TOPIC_ID, (number,) * PARTITIONS),)
         request = DecideBatch(
-            query.sink, f"run {query.run}", query.batch, members, number, 0, "", ()
-        )
+            query.sink, f"run {query.run}", query.batch, members, number, 0, "", (),
+            overwritten=overwritten,
+        )  # fmt: skip
         for _ in range(2):
             given = self.ask(lambda c, r, _f: c.sinks.decide(self.shard.wall_ms, r, request))
             if isinstance(given, BatchDecided):
@@ -175,9 +202,7 @@ class World:
         )[0]
         does(query)
         if self.rng.random() < 0.2:
-            self.look_at_markers()
-            self.shard.write_markers()
-            self.look_at_markers()
+            self.write_markers()
         if self.rng.random() < 0.1:
             self.shard.advance(self.rng.choice((500, 4_000, 10_000)))
             self.look_at_markers()
@@ -186,8 +211,7 @@ class World:
         """All is quiet: nothing is open, and what was promised is so."""
         self.shard.advance(60_000)
         while self.shard.sent:
-            self.look_at_markers()
-            self.shard.write_markers()
+            self.write_markers()
         for transaction in self.shard.coordinator.transactions.values():
             assert transaction.state.shown in ("Empty", "CompleteCommit", "CompleteAbort")
         committed = {each for each, commits in self.outcomes.items() if commits}
@@ -200,7 +224,13 @@ class World:
                     number: {each for each in counted if each in self.outcomes}
                     for number, counted in asked.items()
                 }
+                raised = {each for each in asked if (A, Offset(each)) in self.raised}
+                assert len(raised) <= 1
+                for number in raised:
+                    cut = {(each, Offset(number)) for each in (A, B, C)}
+                    assert cut <= self.raised
                 if batch in query.promised:
+                    assert raised == {query.promised[batch]} & self.overwrites
                     assert count == may_be[query.promised[batch]]
                 else:
                     assert count in (set(), *may_be.values())
@@ -219,3 +249,4 @@ def test_what_was_promised_is_so_whatever_dies(seed: int) -> None:
     assert any(query.promised for query in world.queries)
     assert any(world.outcomes.values())
     assert not all(world.outcomes.values())
+    assert world.raised

@@ -30,9 +30,11 @@ from pylog_broker.coordinator.transactions.messages import (
 )
 from pylog_broker.coordinator.transactions.transaction import Identity
 from pylog_broker.kafka.calls import BrokerCalls
+from pylog_broker.kafka.generated import write_txn_markers
 from pylog_broker.kafka.generated.add_partitions_to_txn import AddPartitionsToTxnResponse
 from pylog_broker.kafka.generated.write_txn_markers import WriteTxnMarkersResponse
 from pylog_broker.kafka.transaction_calls import (
+    _markers_from_wire,
     added_from_wire,
     addition_to_wire,
     markers_to_wire,
@@ -317,3 +319,17 @@ def test_messages_between_brokers_there_and_back() -> None:
     assert marker.transaction_version == 2
     from_nobody = written_from_wire(markers, WriteTxnMarkersResponse([]))
     assert [each.code for each in from_nobody if each is not None] == [-1, -1]
+
+
+def test_new_starts_of_overwritten_partitions_there_and_back() -> None:
+    id_of_a = TopicId("a" * 21 + "Q")
+    other = TopicPartition("other", 0)
+    markers = [
+        WriteMarker(A, *OWNER, True, 5, 2, id_of_a, Offset(7)),
+        WriteMarker(B, *OWNER, True, 5, 2),
+        WriteMarker(other, *OWNER, True, 5, 2),
+    ]
+    request = markers_to_wire(markers)
+    payload = b"".join(write_txn_markers.encode_request(request, 2))
+    read = write_txn_markers.decode_request(memoryview(payload), 0, 2)
+    assert _markers_from_wire(read.markers[0]) == [markers[2], *markers[:2]]

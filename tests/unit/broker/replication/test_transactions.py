@@ -7,11 +7,20 @@ from typing import Any
 
 import pytest
 
-from pylog.errors import InvalidProducerEpoch, InvalidTxnState, TransactionAbortable
-from pylog.model import BrokerId, Offset, ProducerEpoch, ProducerId, TopicPartition
+from pylog.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    OffsetNotAvailable,
+    TransactionAbortable,
+)
+from pylog.model import BrokerId, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition
 from pylog.records.builder import encode_batch
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.replication.messages import (
+    DeleteRecords,
+    OffsetQuery,
     PartitionAck,
     PartitionBatch,
     Produce,
@@ -20,7 +29,7 @@ from pylog_broker.replication.messages import (
     WriteMarker,
 )
 from pylog_broker.replication.transactions import Transactions, Unverified
-from tests.fakes.broker_group import T0, WALL_MS, BrokerGroup
+from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 
 ONE = BrokerId(1)
 P = ProducerId(7)
@@ -185,3 +194,65 @@ def test_what_is_no_part_of_a_clients_transaction(leader: Leader) -> None:
     elsewhere = item._replace(topic_partition=TopicPartition("none", 0))
     request = batch()._replace(batches=(internal, garbage, elsewhere))
     assert leader.transactions.unverified(request) == []
+
+
+# ---- overwrites ---------------------------------------------------------------------------------
+
+
+def overwrites(offset: int, topic_id: TopicId = TOPIC_ID) -> WriteMarker:
+    return WriteMarker(T0, P, ProducerEpoch(1), True, 3, 2, topic_id, Offset(offset))
+
+
+def test_where_the_log_begins_with_the_marker_of_an_overwrite(leader: Leader) -> None:
+    for _ in range(3):
+        leader.group.produce(1, b"v")
+    leader.group.run()
+    asked = leader.transactions.new_start
+    assert asked(overwrites(2)) == 2
+    assert asked(overwrites(9)) == 3, "an unclean election has cut the log"
+    assert asked(overwrites(0)) is None
+    assert asked(overwrites(2)._replace(new_start=None)) is None
+    assert asked(overwrites(2, TopicId("b" * 21 + "Q"))) is None, "the topic was made anew"
+    elsewhere = leader.group.managers[BrokerId(2)].transactions.new_start(overwrites(2))
+    assert isinstance(elsewhere, Failure)
+    assert elsewhere.code == NotLeaderOrFollower.code
+    token = leader.group.send(1, DeleteRecords(((T0, Offset(2)),), 1_000))
+    leader.group.advance(20)
+    assert token in leader.group.answers
+    assert asked(overwrites(2)) is None
+    assert asked(overwrites(1)) is None
+
+
+def test_nothing_is_deleted_for_a_marker_that_cannot_be_appended(leader: Leader) -> None:
+    leader.group.produce(1, b"v")
+    leader.group.run()
+    leader.group.produce(1, b"v")  # the followers do not have it yet
+    waits = leader.transactions.new_start(overwrites(2))
+    assert isinstance(waits, Failure)
+    assert waits.code == OffsetNotAvailable.code
+    assert "committed up to 1 only" in waits.message
+    leader.group.run()
+    leader.group.set_isr(1)
+    leader.group.tell(ONE)
+    refused = leader.transactions.new_start(overwrites(2))
+    assert isinstance(refused, Failure)
+    assert refused.code == NotEnoughReplicas.code
+
+
+def test_a_partition_that_is_being_overwritten_does_not_look_empty(leader: Leader) -> None:
+    leader.group.produce(1, b"v")
+    leader.group.run()
+
+    def offset(timestamp_ms: int, *, committed: bool) -> int:
+        query = OffsetQuery(T0, timestamp_ms, read_committed=committed)
+        answer = leader.group.offset_of(1, query)
+        return answer.failure.code if answer.failure else answer.offset
+
+    with leader.transactions.overwriting(T0), leader.transactions.overwriting(T0):
+        for timestamp_ms in (-1, -2, WALL_MS):
+            assert offset(timestamp_ms, committed=True) == OffsetNotAvailable.code
+        assert offset(-2, committed=False) == OffsetNotAvailable.code
+        assert offset(-1, committed=False) == 1
+    assert [offset(-2, committed=True), offset(-1, committed=True)] == [0, 1]
+    with leader.transactions.overwriting(TopicPartition("gone", 0)):
+        pass

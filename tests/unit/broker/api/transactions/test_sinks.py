@@ -11,12 +11,16 @@ import pytest
 from pylog.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
+    InvalidTopic,
     InvalidTxnState,
     NotCoordinator,
+    PylogError,
     SinkBatchDecided,
     SinkRunSuperseded,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
 )
-from pylog.model import BrokerId, ProducerId
+from pylog.model import BrokerId, ProducerId, TopicId
 from pylog.rpc.v1 import sink_pb2
 from pylog_broker.api.calls import Calls
 from pylog_broker.api.context import RequestContext
@@ -31,7 +35,7 @@ from pylog_broker.coordinator.transactions.messages import (
     EndTransaction,
     InitProducer,
 )
-from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.image import MetadataImage, TopicImage
 from pylog_broker.metadata.messages import InternalTopicEnsured
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.protobuf.sink_apis import sink_apis
@@ -44,7 +48,18 @@ LEASE_MS = 60_000
 SINK = sink_pb2.SinkKey(query_id="8f3b", sink_id="topic/orders")
 FIRST_ID = "__sink/8f3b/topic/orders/0"
 WRITTEN = sink_pb2.SinkRange(topic="events", partition=0, first_offset=10, last_offset=19)
+EVENTS_ID = TopicId("e" * 21 + "Q")
+NO_PARTITION: Any = None
+OVERWRITTEN = sink_pb2.OverwrittenTopic(topic="events", topic_id=EVENTS_ID, starts=[10, 7])
 HIGH_CHECKSUM = 0xF000_0000_0000_0001
+
+
+def image() -> MetadataImage:
+    """It has the topic `events`, of two partitions."""
+    made = MetadataImage()
+    topic = TopicImage("events", EVENTS_ID, dict.fromkeys(range(2), NO_PARTITION))
+    made.topics_by_name["events"] = topic
+    return made
 
 
 class World:
@@ -53,7 +68,7 @@ class World:
     def __init__(self) -> None:
         self.coordinators = FakeTransactionCoordinators()
         self.numbers = count(7)
-        handler = SinksHandler(self.coordinators, self.take, LEASE_MS)
+        handler = SinksHandler(self.coordinators, self.take, LEASE_MS, image)
         self.counters = RequestCounters()
         self.apis = UnaryApis(Calls(self.counters), sink_apis(handler))
 
@@ -121,6 +136,15 @@ def test_a_batch_counts_from_the_first_attempt_to_the_receipt(world: World) -> N
     begun = world.begin(run_id="run-2")
     assert begun == sink_pb2.BeginSinkTaskResponse(decided=made, lease_ms=LEASE_MS)
     assert not begun.HasField("member")
+
+
+def test_a_batch_overwrites_a_topic(world: World) -> None:
+    decided = world.decide(world.staged(), overwritten=[OVERWRITTEN])
+    assert list(decided.decision.overwritten) == [OVERWRITTEN]
+    (listed,) = world.ask("ListSinks", receipts=True).sinks
+    assert list(listed.last.overwritten) == [OVERWRITTEN]
+    (listed,) = world.ask("ListSinks").sinks
+    assert not listed.last.overwritten
 
 
 def test_a_decision_is_kept_for_as_long_as_the_request_says(world: World) -> None:
@@ -290,6 +314,33 @@ def test_a_decision_is_bounded(world: World, fields: dict[str, Any], message: st
     assert refused.error.code == InvalidRequest.code
     assert message in refused.error.message
     assert world.coordinators.asked == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"topic": "__consumer_offsets"}, InvalidTopic, "is internal; nobody overwrites it"),
+        ({"topic": "gone"}, UnknownTopicOrPartition, "topic gone is to be overwritten"),
+        ({"topic_id": "x"}, UnknownTopicId, "it was created anew"),
+        ({"starts": [0, 0, 0]}, UnknownTopicOrPartition, "in 3 partitions, and has 2"),
+        ({"starts": [0, -1]}, InvalidRequest, "topic events stands there twice, or begins below"),
+        ({"topic": "a b"}, InvalidRequest, "the topic name 'a b' contains ' '"),
+        ({"starts": [0] * 20_001}, InvalidRequest, "20001 partitions in one request"),
+    ],
+)
+def test_a_topic_that_cannot_be_overwritten(
+    world: World, fields: dict[str, Any], error: type[PylogError], message: str
+) -> None:
+    asked = {"topic": "events", "topic_id": EVENTS_ID, "starts": [10, 7], **fields}
+    refused = world.decide(overwritten=[asked])
+    assert refused.error.code == error.code
+    assert message in refused.error.message
+    assert world.coordinators.asked == []
+
+
+def test_a_topic_is_overwritten_once_in_a_batch(world: World) -> None:
+    refused = world.decide(overwritten=[OVERWRITTEN, OVERWRITTEN])
+    assert "topic events stands there twice" in refused.error.message
 
 
 def test_a_wait_for_a_decision_is_not_negative(world: World) -> None:

@@ -165,6 +165,8 @@ def test_markers_and_transactions_in_a_log() -> None:
         origin=Origin(transaction_verified=True),
     )
     assert log.last_stable_offset(Offset(1)) == 0
+    log.move_log_start(Offset(1))
+    assert log.last_stable_offset(Offset(1)) == 1, "the log begins in the open transaction"
     end = encode_control_batch(
         ControlType.COMMIT,
         producer_id=1,

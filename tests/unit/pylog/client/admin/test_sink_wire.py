@@ -8,7 +8,12 @@ import pytest
 
 from pylog import errors
 from pylog.client.admin import sink_wire
-from pylog.client.admin.sink_types import DecidedBatch, SinkListing, WrittenRange
+from pylog.client.admin.sink_types import (
+    DecidedBatch,
+    OverwrittenTopic,
+    SinkListing,
+    WrittenRange,
+)
 from pylog.rpc.v1 import sink_pb2
 
 KEY = sink_pb2.SinkKey(query_id="8f3b", sink_id="topic/orders")
@@ -40,12 +45,16 @@ def test_a_sink_as_it_is_listed() -> None:
         batch_id=4, run_number=1, row_count=5, checksum=2**64 - 1, digest="d", decided_ms=100,
         expires_ms=-1,
         receipt=[sink_pb2.SinkRange(topic="t", partition=1, first_offset=3, last_offset=7)],
+        overwritten=[sink_pb2.OverwrittenTopic(topic="t", topic_id="id", starts=[2, 3])],
     )  # fmt: skip
     told = sink_pb2.ListedSink(
         sink=KEY, run_id="r", last=made, open_attempts=3, prepared_attempts=2, held_since_ms=50,
         prepared_since_ms=60,
     )  # fmt: skip
-    batch = DecidedBatch(4, 1, 5, 2**64 - 1, "d", 100, None, (WrittenRange("t", 1, 3, 7),))
+    batch = DecidedBatch(
+        4, 1, 5, 2**64 - 1, "d", 100, None, (WrittenRange("t", 1, 3, 7),),
+        (OverwrittenTopic("t", "id", (2, 3)),),
+    )  # fmt: skip
     listing = SinkListing("8f3b", "topic/orders", 2, "r", batch, 3, 2, 50, 60)
     assert sink_wire.listing_of(told, 2) == listing
     fresh = sink_pb2.ListedSink(sink=KEY, held_since_ms=-1, prepared_since_ms=-1)
