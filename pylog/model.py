@@ -127,6 +127,26 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int | None = None
 
 
+class RangePiece(NamedTuple):
+    """A part of a range of offsets: where it ends, and the bytes of its batches in the log."""
+
+    end_offset: int
+    bytes: int
+
+
+class RangeSplit(NamedTuple):
+    """What a range of offsets has: the bytes of its batches as the log stores them, the first
+    pieces, as far as they were asked for, and how large the batch behind those is (0: none).
+    """
+
+    bytes: int
+    pieces: tuple[RangePiece, ...] = ()
+    next_bytes: int = 0
+
+
+NO_RANGE: Final = RangeSplit(0)
+
+
 class RecordMetadata(NamedTuple):
     """Where a produced record landed. `offset` is -1 when `acks=0` never told."""
 
