@@ -136,12 +136,12 @@ class RangePiece(NamedTuple):
 
 class RangeSplit(NamedTuple):
     """What a range of offsets has: the bytes of its batches as the log stores them, the first
-    pieces, as far as they were asked for, and how large the batch behind those is (0: none).
+    pieces, as far as they were asked for, and the batch behind those (None: there is none).
     """
 
     bytes: int
     pieces: tuple[RangePiece, ...] = ()
-    next_bytes: int = 0
+    next: RangePiece | None = None
 
 
 NO_RANGE: Final = RangeSplit(0)

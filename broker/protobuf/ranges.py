@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pylog.model import LeaderEpoch, TopicPartition
+from pylog.model import LeaderEpoch, RangePiece, TopicPartition
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.protobuf.failures import error_of
 from pylog_broker.replication.messages import RangeAnswer, RangeQuery
@@ -38,9 +38,10 @@ def _split(answer: RangeAnswer) -> log_pb2.SplitRange:
         partition=answer.topic_partition.partition,
         topic_id=answer.topic_id or "",
         bytes=answer.split.bytes,
-        pieces=[
-            log_pb2.RangePiece(end_offset=piece.end_offset, bytes=piece.bytes)
-            for piece in answer.split.pieces
-        ],
-        next_bytes=answer.split.next_bytes,
+        pieces=map(_piece, answer.split.pieces),
+        next=None if answer.split.next is None else _piece(answer.split.next),
     )
+
+
+def _piece(piece: RangePiece) -> log_pb2.RangePiece:
+    return log_pb2.RangePiece(end_offset=piece.end_offset, bytes=piece.bytes)

@@ -540,7 +540,9 @@ class _Service(log_pb2_grpc.LogServicer):
                     size += headers.pop(0).size
                 end = headers[0].base_offset if headers else asked.end_offset
                 answer.pieces.add(end_offset=end, bytes=size)
-                answer.next_bytes = headers[0].size if headers else 0
+                if headers:
+                    behind = headers[1].base_offset if len(headers) > 1 else asked.end_offset
+                    answer.next.end_offset, answer.next.bytes = behind, headers[0].size
         return response
 
     def InitProducerId(

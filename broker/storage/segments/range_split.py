@@ -61,7 +61,9 @@ def split(
             behind = places.edge_before(edge.place + edge.size)
         pieces.append(RangePiece(behind.offset, behind.place - edge.place))
         edge = behind
-    return RangeSplit(last.place - first.place, tuple(pieces), edge.size if pieces else 0)
+    behind = places.edge_before(edge.place + edge.size)
+    following = RangePiece(behind.offset, edge.size) if pieces and edge.size else None
+    return RangeSplit(last.place - first.place, tuple(pieces), following)
 
 
 class _Places:

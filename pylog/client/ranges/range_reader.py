@@ -326,7 +326,7 @@ class RangeReader:
             TopicPartition(p.topic, p.partition): RangeSplit(
                 p.bytes,
                 tuple(RangePiece(piece.end_offset, piece.bytes) for piece in p.pieces),
-                p.next_bytes,
+                RangePiece(p.next.end_offset, p.next.bytes) if p.HasField("next") else None,
             )
             for answer in answers
             for p in sound(answer.partitions)

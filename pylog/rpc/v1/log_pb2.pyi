@@ -326,22 +326,22 @@ class SplitRangesResponse(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[SplitRange, _Mapping]]] = ...) -> None: ...
 
 class SplitRange(_message.Message):
-    __slots__ = ("error", "topic", "partition", "topic_id", "bytes", "pieces", "next_bytes")
+    __slots__ = ("error", "topic", "partition", "topic_id", "bytes", "pieces", "next")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     PIECES_FIELD_NUMBER: _ClassVar[int]
-    NEXT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     topic: str
     partition: int
     topic_id: str
     bytes: int
     pieces: _containers.RepeatedCompositeFieldContainer[RangePiece]
-    next_bytes: int
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[str] = ..., bytes: _Optional[int] = ..., pieces: _Optional[_Iterable[_Union[RangePiece, _Mapping]]] = ..., next_bytes: _Optional[int] = ...) -> None: ...
+    next: RangePiece
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[str] = ..., bytes: _Optional[int] = ..., pieces: _Optional[_Iterable[_Union[RangePiece, _Mapping]]] = ..., next: _Optional[_Union[RangePiece, _Mapping]] = ...) -> None: ...
 
 class RangePiece(_message.Message):
     __slots__ = ("end_offset", "bytes")

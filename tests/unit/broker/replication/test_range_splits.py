@@ -52,7 +52,7 @@ def test_bytes_and_pieces(group: BrokerGroup) -> None:
     )
     pieces = RangePiece(4, 2 * SIZE), RangePiece(8, 2 * SIZE)
     assert found == [
-        RangeAnswer(T0, None, TOPIC_ID, RangeSplit(5 * SIZE, pieces, SIZE)),
+        RangeAnswer(T0, None, TOPIC_ID, RangeSplit(5 * SIZE, pieces, RangePiece(10, SIZE))),
         RangeAnswer(empty, None, TOPIC_ID, RangeSplit(0)),
     ]
     [answer] = ask(group, RangeQuery(T0, 0, 10, piece_bytes=2 * SIZE, pieces_max=3, even=True))

@@ -39,7 +39,10 @@ def dumb_split(
             size += inside.pop(0)[2]
         pieces.append(RangePiece(inside[0][0] if inside else end, size))
         left -= size
-    return RangeSplit(total, tuple(pieces), inside[0][2] if inside and pieces else 0)
+    following = None
+    if inside and pieces:
+        following = RangePiece(inside[1][0] if len(inside) > 1 else end, inside[0][2])
+    return RangeSplit(total, tuple(pieces), following)
 
 
 def check(log: Log, rng: random.Random, rounds: int) -> None:

@@ -385,7 +385,7 @@ def test_the_bytes_of_ranges_and_their_first_pieces(
         }
     )
     assert found == {
-        A0: RangeSplit(3 * three, (RangePiece(6, 2 * three),), three),
+        A0: RangeSplit(3 * three, (RangePiece(6, 2 * three),), RangePiece(9, three)),
         TopicPartition("a", 1): RangeSplit(one),
     }
 
