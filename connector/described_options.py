@@ -63,6 +63,12 @@ DESCRIBED: Final[dict[str, Described]] = {
     "maxOffsetsPerTrigger": Described(
         "at least 1", "no limit", "Records of one micro-batch at most, spread over partitions.",
     ),
+    "maxBytesPerTrigger": Described(
+        "bytes, also with k, m or g: 64m", "no limit",
+        "Bytes of one micro-batch at most, as the log stores them (compressed), spread over "
+        "partitions by their lags. Whole batches of producers are read: one that is larger than "
+        "this is read alone. Goes together with the limits of records.",
+    ),
     "minOffsetsPerTrigger": Described(
         "at least 1", "", "A micro-batch waits for so many records ...",
     ),
@@ -74,6 +80,12 @@ DESCRIBED: Final[dict[str, Described]] = {
         "Large ranges are split until there are about so many tasks.",
     ),
     "maxRecordsPerPartition": Described("at least 1", "", "Ranges are split to at most so many."),
+    "maxBytesPerPartition": Described(
+        "bytes, also with k, m or g: 64m", "",
+        "Ranges are split into pieces of at most so many bytes, about equally large ones, as the "
+        "log stores them: compacted and aborted records do not count. A batch of a producer "
+        "is never split.",
+    ),
     "includeHeaders": Described("true or false", "false", "Adds the column `headers`."),
     "failOnDataLoss": Described(
         "true or false", "true",

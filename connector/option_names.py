@@ -41,7 +41,12 @@ SELECTIONS: Final = ("assign", "subscribe", "subscribePattern")
 # The first that is given counts, as in Spark's Kafka connector.
 STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-STREAM_ONLY: Final = ("minOffsetsPerTrigger", "maxTriggerDelay", "maxOffsetsPerTrigger")
+STREAM_ONLY: Final = (
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+)
 """What a batch read takes no notice of; a warning says so."""
 SOURCE: Final = (
     *SELECTIONS,
@@ -51,6 +56,7 @@ SOURCE: Final = (
     *STREAM_ONLY,
     "minPartitions",
     "maxRecordsPerPartition",
+    "maxBytesPerPartition",
     "includeHeaders",
     "failOnDataLoss",
     "kafkaConsumer.pollTimeoutMs",

@@ -57,6 +57,7 @@ from pylog_connector.positions import (
 from pylog_connector.selection import Selection, by_names, by_partitions, by_pattern
 from pylog_connector.values import (
     INT_MAX,
+    byte_size,
     duration_ms,
     flag,
     pattern,
@@ -87,10 +88,12 @@ class SourceOptions:
     starting: Bound | CommittedStart
     ending: Bound
     max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
     max_trigger_delay_ms: int = MAX_TRIGGER_DELAY_MS
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
+    max_bytes_per_partition: int | None = None
     include_headers: bool = False
     fail_on_data_loss: bool = True
     retries: int | None = None
@@ -200,12 +203,14 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         starting=starting,
         ending=ending,
         max_offsets_per_trigger=_number(given, "maxOffsetsPerTrigger"),
+        max_bytes_per_trigger=_size(given, "maxBytesPerTrigger"),
         min_offsets_per_trigger=_number(given, "minOffsetsPerTrigger"),
         max_trigger_delay_ms=(
             MAX_TRIGGER_DELAY_MS if delay is None else duration_ms("maxTriggerDelay", delay)
         ),
         min_partitions=_number(given, "minPartitions", high=INT_MAX),
         max_records_per_partition=_number(given, "maxRecordsPerPartition"),
+        max_bytes_per_partition=_size(given, "maxBytesPerPartition"),
         include_headers=_flag(given, "includeHeaders", default=False),
         fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
         retries=_number(given, "fetchOffset.numRetries", low=0, high=100),
@@ -444,6 +449,8 @@ def _limits(given: Mapping[str, str]) -> None:
             )
     _number(given, "minPartitions", high=INT_MAX)
     _number(given, "maxRecordsPerPartition")
+    _size(given, "maxBytesPerTrigger")
+    _size(given, "maxBytesPerPartition")
     _number(given, "kafkaConsumer.pollTimeoutMs", high=INT_MAX)
     _number(given, "fetchOffset.numRetries", low=0, high=100)
     _number(given, "fetchOffset.retryIntervalMs", low=0, high=600_000)
@@ -469,6 +476,11 @@ def _number(
     if text is None:
         return None
     return whole(name, text, low=low, high=high, otherwise=_OTHERWISE[name])
+
+
+def _size(given: Mapping[str, str], name: str) -> int | None:
+    text = given.get(name.lower())
+    return None if text is None else byte_size(name, text)
 
 
 def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -8,7 +8,7 @@ its plan, so that a plan which cannot be read never enters the checkpoint (tasks
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pylog.model import TopicPartition
@@ -66,10 +66,35 @@ Bounds = Mapping[str, TopicBounds]
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """The end of the next batch, and what was lost on the way there (only when that is allowed)."""
+    """The end of the next batch, and what was lost on the way there (only when that is allowed).
+
+    `begins`: where each partition is read from; none while it is too early for a batch.
+    """
 
     end: StreamOffset
     warnings: tuple[str, ...] = ()
+    begins: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+    def lags(self) -> dict[TopicPartition, tuple[int, int]]:
+        """The offsets, from and to, of each partition with something to read."""
+        return {
+            TopicPartition(topic, partition): (begin, end)
+            for topic, begins in self.begins.items()
+            for partition, begin in begins.items()
+            if begin < (end := self.end.topics[topic].partitions[partition].offset)
+        }
+
+    def up_to(self, ends: Mapping[TopicPartition, int]) -> StreamOffset:
+        """The end of a smaller batch: with the partitions that `ends` names, up to there."""
+        topics = {}
+        for name, topic in self.end.topics.items():
+            partitions = {}
+            for p, at in topic.partitions.items():
+                begin = self.begins[name][p]
+                end = ends.get(TopicPartition(name, p), begin)
+                partitions[p] = replace(at, offset=min(max(end, begin), at.offset))
+            topics[name] = replace(topic, partitions=partitions)
+        return replace(self.end, topics=topics)
 
 
 def assigned(bounds: Bounds) -> dict[str, list[int]]:
@@ -175,7 +200,7 @@ def advance(
             has.topic_id,
             {p: PartitionPosition(o, has.partitions[p].epoch) for p, o in offsets.items()},
         )
-    return Advance(StreamOffset(topics), tuple(judge.warnings))
+    return Advance(StreamOffset(topics), tuple(judge.warnings), begins)
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
@@ -25,6 +26,9 @@ from pylog.model import NO_TIMESTAMP, TopicPartition
 from pylog_connector.admission import Pace
 from pylog_connector.batches import batch_ranges
 from pylog_connector.bounds import BoundsReader
+from pylog_connector.byte_admission import ByteLimit
+from pylog_connector.byte_ranges import ByteRanges
+from pylog_connector.errors import ReadFailed
 from pylog_connector.group_commits import GroupCommits
 from pylog_connector.group_progress import flat
 from pylog_connector.lag import Lag
@@ -32,6 +36,7 @@ from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPositi
 from pylog_connector.options import SourceOptions
 from pylog_connector.plainly import plainly, plainly_each
 from pylog_connector.planning import (
+    Advance,
     Bounds,
     advance,
     assigned,
@@ -59,6 +64,9 @@ IDLE_S_MAX: Final = 0.1
 """Spark asks an idle stream again after 10 ms, each time at the cost of calls to every leader. The
 next look at the cluster therefore waits, longer the longer nothing comes. It waits before the look
 and not after it: what Spark is told is to be true when it is told."""
+
+LOOKS_MAX: Final = 4
+"""At a cluster whose topics are deleted and created while a batch is planned."""
 
 BOUNDS_AGE_MS_MAX: Final = 1_000
 """A run to a fixed end wants nothing newer of the cluster: so long it goes by what it was told.
@@ -140,6 +148,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._bounds: Bounds = {}
         self._bounds_ms = 0  # when they were asked for
         self._pace = Pace(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
+        most = options.max_bytes_per_trigger
+        self._byte_limit = None if most is None else ByteLimit(most)
+        self._byte_ranges = ByteRanges(options)
         self._lag: Lag | None = None
         self._oldest: tuple[int, int] | None = None  # unread record's time, and when it was asked
         self._warned: set[str] = set()
@@ -250,26 +261,52 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now_ms = self._clock.monotonic_ms()
         if self._target is None or now_ms - self._bounds_ms >= BOUNDS_AGE_MS_MAX:
             self._bounds, self._bounds_ms = self._settled_bounds(position, anew=anew), now_ms
-        bounds = self._bounds
         if self._available_now and self._target is None:
             # Only now, not in prepareForTriggerAvailableNow: a plan of an earlier run that is
             # replayed first may reach beyond what the target would have been (SPARK-53560).
-            self._target = _newest(bounds)
+            self._target = _newest(self._bounds)
         everything = isinstance(limit, ReadAllAvailable)
-        step = advance(
-            position,
-            bounds,
-            options.selection,
-            limit=None if everything else options.max_offsets_per_trigger,
-            pace=None if everything or self._available_now else self._pace,
-            now_ms=self._clock.monotonic_ms(),
-            target=self._target,
-            fail_on_data_loss=options.fail_on_data_loss,
-            story=self._bounds_reader.story,
-        )
-        self._lag = Lag.of(bounds, step.end)
-        self._warn(step.warnings)
-        return step.end
+        for _ in range(LOOKS_MAX):
+            pace = replace(self._pace)
+            step = advance(
+                position,
+                self._bounds,
+                options.selection,
+                limit=None if everything else options.max_offsets_per_trigger,
+                pace=None if everything or self._available_now else self._pace,
+                now_ms=self._clock.monotonic_ms(),
+                target=self._target,
+                fail_on_data_loss=options.fail_on_data_loss,
+                story=self._bounds_reader.story,
+            )
+            end = step.end if everything else self._within_bytes(step)
+            if end is not None:
+                self._lag = Lag.of(self._bounds, end)
+                self._warn(step.warnings)
+                return end
+            self._pace = pace  # the look does not count: another one follows
+            self._bounds, self._bounds_ms = self._settled_bounds(position, anew=True), now_ms
+        raise ReadFailed("topics are deleted and created all the time")
+
+    def _within_bytes(self, step: Advance) -> StreamOffset | None:
+        """The end of the batch that `maxBytesPerTrigger` admits; None when topics are not what they
+        were when the batch was planned.
+        """
+        limit, lags = self._byte_limit, step.lags()
+        if limit is None or not lags:
+            return step.end
+        sizes = self._byte_ranges.bytes_of(lags)
+        if sizes is None:
+            return None
+        asked = limit.ask(sizes)
+        if not asked:
+            return step.end
+        found = self._byte_ranges.first_pieces(lags, asked)
+        if found is None:
+            return None
+        # What has no bytes, because compaction or retention took it, is done with.
+        ends = {at: end for at, (_, end) in lags.items() if not sizes[at]}
+        return step.up_to(ends | limit.admit(asked, found))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """A sign that the options limit batches; Spark hands it to `latestOffset` unless it wants
@@ -277,7 +314,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         options = self._options
         limit = options.max_offsets_per_trigger or options.min_offsets_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        if limit is not None:
+            return ReadMaxRows(limit)
+        most = options.max_bytes_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxBytes(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Stop at what is there when the first batch is planned."""
@@ -316,7 +356,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             read_offset(start), read_offset(end), fail_on_data_loss=self._options.fail_on_data_loss
         )
         options = self._options
-        if options.min_partitions is None and options.max_records_per_partition is None:
+        split_by = options.max_records_per_partition, options.max_bytes_per_partition
+        if options.min_partitions is None and split_by == (None, None):
             return [InputPartition(tuple(pack)) for pack in packed(ranges)]
         return _tasks(ranges, options)
 
@@ -390,9 +431,14 @@ def _newest(bounds: Bounds) -> StreamOffset:
 
 
 def _tasks(ranges: Sequence[ReadRange], options: SourceOptions) -> list[InputPartition]:
+    size, cuts = options.max_bytes_per_partition, None
+    if size is not None:
+        known = {TopicPartition(each.topic, each.partition): each.known for each in ranges}
+        cuts = ByteRanges(options).cuts(known, size)
     pieces = split(
         ranges,
         min_partitions=options.min_partitions,
         max_records=options.max_records_per_partition,
+        cuts=cuts,
     )
     return [InputPartition((piece,)) for piece in pieces]

@@ -1,21 +1,23 @@
 """How many tasks read a batch. Pure.
 
-Without the two options there is one task for each partition, except that a micro-batch's partitions
-with few records share one (`packed`). With `maxRecordsPerPartition` and `minPartitions`:
+Without options there is one task for each partition, except that a micro-batch's partitions
+with few records share one (`packed`). With the options:
 
-First every range is cut so that no piece has more offsets than `maxRecordsPerPartition`; where that
-gives fewer than `minPartitions` pieces, all ranges are cut in proportion to their sizes. A range
-that would make up less than one and a half of the wanted pieces stays whole, and is left out of the
-proportions of the others (SPARK-36576). Pieces are disjoint, in order, never empty, and cover
-exactly what the ranges did; sizes are offsets, of which compaction may have emptied some.
+First every range is cut where brokers say that pieces of `maxBytesPerPartition` end, then so that
+no piece has more offsets than `maxRecordsPerPartition`; where that gives fewer than `minPartitions`
+pieces, all ranges are cut in proportion to their sizes. A range that would make up less than one
+and a half of the wanted pieces stays whole, and is left out of the proportions of the others
+(SPARK-36576). Pieces are disjoint, in order, never empty, and cover exactly what the ranges did.
+Sizes are offsets, of which compaction may have emptied some, but where they are said to be bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from pylog.model import TopicPartition
 from pylog_connector.ranges import ReadRange
 
 PACKED_MAX: Final = 1_000
@@ -23,10 +25,22 @@ PACKED_MAX: Final = 1_000
 
 
 def split(
-    ranges: Sequence[ReadRange], *, min_partitions: int | None, max_records: int | None
+    ranges: Sequence[ReadRange],
+    *,
+    min_partitions: int | None,
+    max_records: int | None,
+    cuts: Mapping[TopicPartition, Sequence[int]] | None = None,
 ) -> list[ReadRange]:
-    """The ranges in pieces; ends that are looked up late keep their meaning in the outer pieces."""
-    pieces = list(ranges)
+    """The ranges in pieces; ends that are looked up late keep their meaning in the outer pieces.
+
+    `cuts` are offsets, in order, at which a partition's range is cut first; those outside of it do
+    not count.
+    """
+    pieces = [
+        piece
+        for whole in ranges
+        for piece in _cut_at(whole, (cuts or {}).get(TopicPartition(whole.topic, whole.partition)))
+    ]
     if max_records is not None:
         pieces = [
             piece for whole in pieces for piece in _cut(whole, -(-whole.size // max_records) or 1)
@@ -76,9 +90,15 @@ def _cut(whole: ReadRange, parts: int) -> list[ReadRange]:
     first, last = whole.known
     size = last - first
     parts = min(parts, max(1, size))
+    return _cut_at(whole, [first + size * n // parts for n in range(1, parts)])
+
+
+def _cut_at(whole: ReadRange, cuts: Sequence[int] | None) -> list[ReadRange]:
+    first, last = whole.known
+    edges = [first, *(cut for cut in cuts or () if first < cut < last), last]
+    parts = len(edges) - 1
     if parts == 1:
         return [whole]
-    edges = [first + size * n // parts for n in range(parts + 1)]
     pieces = [
         replace(whole, start=edges[n], end=edges[n + 1], known=(edges[n], edges[n + 1]))
         for n in range(parts)

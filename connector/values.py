@@ -28,6 +28,8 @@ _UNITS_US: Final = {
     "d": 86_400_000_000,
 }
 _DURATION: Final = re.compile(r"([0-9]{1,18})\s*([a-z]*)")
+_SIZE: Final = re.compile(r"([0-9]{1,19})\s*(b?|[kmgt]b?)")
+_SHIFTS: Final = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def flag(name: str, text: str) -> bool:
@@ -71,6 +73,18 @@ def duration_ms(name: str, text: str) -> int:
             "like 90s or 15m"
         )
     return int(found[1]) * unit // 1_000
+
+
+def byte_size(name: str, text: str) -> int:
+    """A number of bytes, at least 1, also with Spark's units (powers of 1024), such as `64m`."""
+    found = _SIZE.fullmatch(text.strip().lower())
+    size = int(found[1]) << _SHIFTS[found[2][:1]] if found is not None else 0
+    if not 0 < size <= LONG_MAX:
+        raise InvalidOption(
+            f"{name}={text!r}: it must be a number of bytes, at least 1, or with k, m, g or t, "
+            "like 64m; or leave the option out"
+        )
+    return size
 
 
 def topic_name(name: str, text: str) -> str:

@@ -127,6 +127,26 @@ class OffsetAndTimestamp(NamedTuple):
     leader_epoch: int | None = None
 
 
+class RangePiece(NamedTuple):
+    """A part of a range of offsets: where it ends, and the bytes of its batches in the log."""
+
+    end_offset: int
+    bytes: int
+
+
+class RangeSplit(NamedTuple):
+    """What a range of offsets has: the bytes of its batches as the log stores them, the first
+    pieces, as far as they were asked for, and the batch behind those (None: there is none).
+    """
+
+    bytes: int
+    pieces: tuple[RangePiece, ...] = ()
+    next: RangePiece | None = None
+
+
+NO_RANGE: Final = RangeSplit(0)
+
+
 class RecordMetadata(NamedTuple):
     """The place of a produced record in the log. `offset` is -1 after `acks=0`, where no broker
     answers."""

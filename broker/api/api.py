@@ -25,6 +25,7 @@ from pylog_broker.api.offsets import (
 )
 from pylog_broker.api.produce import ProduceHandler
 from pylog_broker.api.producer_ids import InitProducerIdHandler
+from pylog_broker.api.ranges import RangesHandler
 from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.api.topic_ids import TopicName
 from pylog_broker.api.transactions.markers import MarkersHandler
@@ -139,3 +140,4 @@ class Api:
     init_producer_id: InitProducerIdHandler
     groups: GroupApi
     transactions: TransactionApi
+    ranges: RangesHandler

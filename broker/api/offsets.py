@@ -51,7 +51,7 @@ class ListOffsetsHandler:
         if twice is not None:
             return [OffsetAnswer(query.topic_partition, twice) for query in queries]
         manager, now_ms = self._manager, self._clock.monotonic_ms()
-        return await _answered(
+        return await answered(
             manager, lambda done: self._perform(manager.list_offsets(now_ms, queries, done))
         )
 
@@ -72,12 +72,12 @@ class DeleteRecordsHandler:
         """
         check_partitions(len(request.offsets))
         manager, now_ms = self._manager, self._clock.monotonic_ms()
-        return await _answered(
+        return await answered(
             manager, lambda done: self._perform(manager.delete_records(now_ms, request, done))
         )
 
 
-async def _answered(
+async def answered(
     manager: ReplicaManager, ask: Callable[[Callable[[Sequence[Any]], None]], None]
 ) -> Sequence[Any]:
     """The answer to the token that `ask` hands the manager; cancelled, it forgets the token."""

@@ -31,6 +31,7 @@ from pylog_broker.replication.messages import (
     OffsetsListed,
     OperationFailed,
     ProduceDone,
+    RangesSplit,
     ReplicaFailed,
     ReplicaFetchDone,
     ReplicaFetched,
@@ -54,6 +55,7 @@ _Rare = (
     | WriteLogStarts
     | DeleteRecordsDone
     | OffsetsListed
+    | RangesSplit
     | InternalRead
     | InternalAppended
     | DeleteReplicaLater
@@ -189,6 +191,7 @@ class Engine:
             case (
                 DeleteRecordsDone(token, answer)
                 | OffsetsListed(token, answer)
+                | RangesSplit(token, answer)
                 | InternalRead(token, answer)
                 | InternalAppended(token, answer)
             ):

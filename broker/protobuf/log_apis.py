@@ -5,7 +5,7 @@ from __future__ import annotations
 from pylog.rpc import apis
 from pylog_broker.api.api import Api
 from pylog_broker.api.metadata import MetadataHandler
-from pylog_broker.protobuf import metadata, offsets
+from pylog_broker.protobuf import metadata, offsets, ranges
 from pylog_broker.protobuf.unary import AnyBound, Bound
 
 
@@ -37,6 +37,12 @@ def log_apis(api: Api) -> tuple[AnyBound, ...]:
             api.init_producer_id.handle,
             offsets.id_given,
             offsets.no_id,
+        ),
+        Bound(
+            apis.SPLIT_RANGES,
+            ranges.queries_from,
+            api.ranges.handle,
+            ranges.ranges_split,
         ),
     )
 

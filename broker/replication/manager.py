@@ -47,6 +47,7 @@ from pylog_broker.replication.messages import (
     OffsetQuery,
     PartitionState,
     Produce,
+    RangeQuery,
     ReadInternal,
     ReplicaEpochEnd,
     ReplicaEpochQuery,
@@ -55,10 +56,11 @@ from pylog_broker.replication.messages import (
     SyncLog,
     WriteLogStarts,
 )
-from pylog_broker.replication.offsets import OffsetLookUps
+from pylog_broker.replication.offsets import offset_look_ups
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.produces import Produces
 from pylog_broker.replication.proposals import IsrProposals
+from pylog_broker.replication.range_splits import range_look_ups
 from pylog_broker.replication.rebuilds import Rebuilds
 from pylog_broker.replication.replica_fetches import ReplicaFetches
 from pylog_broker.replication.replicas import Replicas
@@ -119,7 +121,8 @@ class ReplicaManager:
         self.transactions = Transactions(hosted)
         """The rules of transactions' begins and ends; it appends nothing itself."""
         self._fetches = Fetches(hosted, room, self._storage_failed, self._damaged)
-        self._offsets = OffsetLookUps(hosted, room, self._storage_failed)
+        self._offsets = offset_look_ups(hosted, room, self._storage_failed)
+        self._ranges = range_look_ups(hosted, room, self._storage_failed)
         self._internal_logs = InternalLogs(
             hosted, room, self._produces, self._storage_failed, self._damaged
         )
@@ -177,6 +180,7 @@ class ReplicaManager:
         self._room.cancel(token)
         self._fetches.cancel(token)
         self._offsets.cancel(token)
+        self._ranges.cancel(token)
         self._replica_fetches.cancel(token)
 
     def topic_config(self, topic_partition: TopicPartition) -> TopicConfig | None:
@@ -191,7 +195,17 @@ class ReplicaManager:
         look-up by time needs were read.
         """
         self._room.begin(now_ms)
-        self._offsets.list_offsets(queries, token)
+        self._offsets.ask(queries, token)
+        return self._finish()
+
+    def split_ranges(
+        self, now_ms: int, queries: Sequence[RangeQuery], token: object
+    ) -> list[Effect]:
+        """The bytes of ranges and their pieces: RangesSplit now, or when the pages that a look-up
+        needs were read.
+        """
+        self._room.begin(now_ms)
+        self._ranges.ask(queries, token)
         return self._finish()
 
     def delete_records(self, now_ms: int, request: DeleteRecords, token: object) -> list[Effect]:
@@ -205,6 +219,7 @@ class ReplicaManager:
         self._room.begin(now_ms)
         self._fetches.on_cold_read(read)
         self._offsets.on_cold_read(read)
+        self._ranges.on_cold_read(read)
         self._internal_logs.on_cold_read(read)
         self._replica_fetches.on_cold_read(read)
         self._rebuilds.on_cold_read(read)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pylog.errors import PylogError
 from pylog.model import (
+    NO_RANGE,
     BrokerEpoch,
     BrokerId,
     LeaderEpoch,
@@ -23,6 +24,7 @@ from pylog.model import (
     PartitionEpoch,
     ProducerEpoch,
     ProducerId,
+    RangeSplit,
     TopicId,
     TopicPartition,
 )
@@ -339,6 +341,31 @@ class OffsetAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class RangeQuery:
+    """How many bytes `start <= offset < end` has, and its first `pieces_max` pieces of at most
+    `piece_bytes` (0: none), about equally large with `even`. pylog's own.
+    """
+
+    topic_partition: TopicPartition
+    start: int
+    end: int
+    piece_bytes: int = 0
+    pieces_max: int = 0
+    even: bool = False
+    current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeAnswer:
+    """What of the range the log has; nothing with a failure."""
+
+    topic_partition: TopicPartition
+    failure: Failure | None = None
+    topic_id: TopicId | None = None
+    split: RangeSplit = NO_RANGE
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteRecords:
     """New log start offsets; -1 means the high watermark."""
 
@@ -484,6 +511,14 @@ class OffsetsListed:
 
 
 @dataclass(frozen=True, slots=True)
+class RangesSplit:
+    """The ranges that somebody asked for, in the order of the queries."""
+
+    token: object
+    answers: tuple[RangeAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ColdRead:
     """An answer needs pages that are not in memory, or a log what its batches say: call `read()`
     on a pool thread, then `on_cold_read(now_ms, self)`.
@@ -592,6 +627,7 @@ Effect = (
     | ReplicaFetchDone
     | DeleteRecordsDone
     | OffsetsListed
+    | RangesSplit
     | InternalRead
     | InternalAppended
     | SendReplicaFetch

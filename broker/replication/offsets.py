@@ -1,12 +1,11 @@
 """Offsets by time or by name (ListOffsets) of partitions led here.
 
-A look-up by time reads the log. Nobody waits for the disk here: cold pages are read by the pool
-(`ColdRead`), and then everything is checked and looked up afresh.
+A look-up by time reads the log (see `look_ups`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from pylog.errors import InvalidRequest, KafkaStorageError, OffsetNotAvailable, PylogError
@@ -19,71 +18,28 @@ from pylog.model import (
     OffsetAndTimestamp,
 )
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.fetches import Warmup
-from pylog_broker.replication.hosted import HostedPartitions, Missing
-from pylog_broker.replication.messages import ColdRead, OffsetAnswer, OffsetQuery, OffsetsListed
+from pylog_broker.replication.hosted import HostedPartitions
+from pylog_broker.replication.look_ups import LookUps
+from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery, OffsetsListed
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.waiting import WaitingRoom
-from pylog_broker.storage.segments.segment_reader import PagesCold
-
-COLD_READS_MAX: Final = 32
-"""For one request. Where memory is so short that pages leave it as fast as they come, the look-up
-waits for the disk after so many.
-"""
 
 _SPECIAL: Final = "-1 (latest), -2 (earliest) or -3 (largest timestamp)"
 
 
-class OffsetLookUps:
-    """The ListOffsets path of one broker."""
-
-    def __init__(
-        self,
-        hosted: HostedPartitions,
-        room: WaitingRoom,
-        storage_failed: Callable[[Partition, Exception], None],
-    ) -> None:
-        self._hosted = hosted
-        self._room = room
-        self._storage_failed = storage_failed
-        # token -> queries whose pages are being read, and for the how-many-th time
-        self._cold: dict[object, tuple[Sequence[OffsetQuery], int]] = {}
-
-    def list_offsets(self, queries: Sequence[OffsetQuery], token: object) -> None:
-        """Answer, or ask for cold pages first."""
-        self._look_up(queries, token, 0)
-
-    def on_cold_read(self, read: ColdRead) -> None:
-        """The pages were read."""
-        found = self._cold.pop(read.token, None)
-        if found is not None:
-            self._look_up(found[0], read.token, found[1])
-
-    def cancel(self, token: object) -> None:
-        """Forget a request whose pages are being read."""
-        self._cold.pop(token, None)
-
-    def _look_up(self, queries: Sequence[OffsetQuery], token: object, reads: int) -> None:
-        answers: list[OffsetAnswer] = []
-        cold: list[PagesCold] = []
-        for query in queries:
-            partition = self._hosted.find(query.topic_partition)
-            if isinstance(partition, Missing):
-                answers.append(OffsetAnswer(query.topic_partition, partition.failure))
-                continue
-            try:
-                answers.append(
-                    answer_offset_query(
-                        partition, query, self._storage_failed, nowait=reads < COLD_READS_MAX
-                    )
-                )
-            except PagesCold as pages:
-                cold.append(pages)
-        if cold:
-            self._cold[token] = queries, reads + 1
-            self._room.outbox.append(ColdRead(token, Warmup(queries, cold)))
-        else:
-            self._room.outbox.append(OffsetsListed(token, tuple(answers)))
+def offset_look_ups(
+    hosted: HostedPartitions,
+    room: WaitingRoom,
+    storage_failed: Callable[[Partition, Exception], None],
+) -> LookUps[OffsetQuery, OffsetAnswer]:
+    """What answers the queries of one broker, with OffsetsListed."""
+    return LookUps(
+        hosted,
+        room,
+        lambda at, query, nowait: answer_offset_query(at, query, storage_failed, nowait=nowait),
+        OffsetAnswer,
+        OffsetsListed,
+    )
 
 
 def answer_offset_query(
@@ -120,7 +76,7 @@ def _answer(partition: Partition, query: OffsetQuery, nowait: bool) -> OffsetAns
     upper = partition.last_stable_offset if query.read_committed else partition.high_watermark
     match query.timestamp_ms:
         case t if t == LATEST_TIMESTAMP:
-            unsure = _unsure(partition)
+            unsure = unsure_of_end(partition)
             if unsure is not None:
                 return OffsetAnswer(name, unsure)
             time_ms = _time_from(partition, query.from_offset, upper, nowait)
@@ -134,7 +90,7 @@ def _answer(partition: Partition, query: OffsetQuery, nowait: bool) -> OffsetAns
             return _found(partition, log.max_timestamp(upper_bound=upper, nowait=nowait))
         case t if t >= 0:
             found = log.offset_for_timestamp(t, upper_bound=upper, nowait=nowait)
-            unsure = _unsure(partition) if found is None else None
+            unsure = unsure_of_end(partition) if found is None else None
             return OffsetAnswer(name, unsure) if unsure else _found(partition, found)
     return OffsetAnswer(
         name,
@@ -171,7 +127,8 @@ def _overwriting(partition: Partition) -> Failure:
     )
 
 
-def _unsure(partition: Partition) -> Failure | None:
+def unsure_of_end(partition: Partition) -> Failure | None:
+    """Why a leader does not know yet how far its predecessor had committed; None where it does."""
     leading = partition.leading
     assert leading is not None
     if partition.high_watermark >= leading.epoch_start_offset:

@@ -341,6 +341,10 @@ SEND: Final = UnaryApi(
     records_service_pb2.SendRequest,
     records_service_pb2.SendResponse,
 )
+# Kafka's brokers tell no sizes of ranges.
+SPLIT_RANGES: Final = UnaryApi(
+    10_004, "Log", "SplitRanges", log_pb2.SplitRangesRequest, log_pb2.SplitRangesResponse
+)
 # Kafka has no sinks of queries.
 BEGIN_SINK_TASK: Final = UnaryApi(
     10_100, "Sink", "BeginSinkTask", sink_pb2.BeginSinkTaskRequest, sink_pb2.BeginSinkTaskResponse
@@ -428,6 +432,7 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     DESCRIBE_FEATURES,
     DESCRIBE_BROKER,
     SEND,
+    SPLIT_RANGES,
     BEGIN_SINK_TASK,
     RENEW_SINK_TASK,
     PREPARE_SINK_TASK,

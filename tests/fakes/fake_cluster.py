@@ -77,6 +77,7 @@ class FakeCluster:
         """Larger batches are refused as too large."""
         self.fetch_faults: deque[int] = deque()
         self.produce_requests: list[log_pb2.ProduceRequest] = []
+        self.split_requests: list[log_pb2.SplitRangesRequest] = []
         self.fetch_requests: list[log_pb2.FetchRequest] = []
         self.metadata_requests = 0
         self.metadata_by_broker: Counter[int] = Counter()
@@ -512,6 +513,37 @@ class _Service(log_pb2_grpc.LogServicer):
                     )
                     if found is not None:
                         answer.offset, answer.timestamp_ms = found
+        return response
+
+    def SplitRanges(
+        self, request: log_pb2.SplitRangesRequest, _context: Any
+    ) -> log_pb2.SplitRangesResponse:
+        """The bytes of ranges; of pieces the first one alone."""
+        response = log_pb2.SplitRangesResponse()
+        with self._cluster.changed:
+            self._cluster.split_requests.append(request)
+            for asked in request.partitions:
+                answer = response.partitions.add(topic=asked.topic, partition=asked.partition)
+                partition = self._cluster.led(self._broker, asked.topic, asked.partition)
+                if isinstance(partition, common_pb2.Error):
+                    answer.error.CopyFrom(partition)
+                    continue
+                headers = [
+                    header
+                    for _, header in iter_headers(partition.read(asked.start_offset, 1 << 30))
+                    if header.base_offset < asked.end_offset
+                ]
+                answer.bytes = sum(header.size for header in headers)
+                if not (headers and asked.piece_bytes and asked.pieces_max):
+                    continue
+                size = headers.pop(0).size
+                while headers and size + headers[0].size <= asked.piece_bytes:
+                    size += headers.pop(0).size
+                end = headers[0].base_offset if headers else asked.end_offset
+                answer.pieces.add(end_offset=end, bytes=size)
+                if headers:
+                    behind = headers[1].base_offset if len(headers) > 1 else asked.end_offset
+                    answer.next.end_offset, answer.next.bytes = behind, headers[0].size
         return response
 
     def InitProducerId(

@@ -8,6 +8,7 @@ real checkpoint.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +30,12 @@ class Checkpoint:
     start: str | None = None
     ends: list[str] = field(default_factory=list)
     commits: int = 0
+
+    def spans(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Start and end of each planned batch."""
+        assert self.start is not None
+        positions = [json.loads(text) for text in (self.start, *self.ends)]
+        return [*itertools.pairwise(positions)]
 
 
 class Run:

@@ -41,6 +41,7 @@ from pylog_broker.api.offsets import (
 )
 from pylog_broker.api.producer_id_quota import ProducerIdQuota
 from pylog_broker.api.producer_ids import InitProducerIdHandler
+from pylog_broker.api.ranges import RangesHandler
 from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.config import BrokerConfig
 from pylog_broker.framed.connection import StreamConnection
@@ -110,6 +111,7 @@ class Broker:
             # Groups and transactions have golden records of their own.
             cast(Any, None),
             cast(Any, None),
+            RangesHandler(manager, self._perform, clock),
         )
         self._gate = Gate(clock, print)
         self._gate.quotas.add_listener(LISTENER, 100)

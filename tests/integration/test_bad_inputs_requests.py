@@ -131,6 +131,13 @@ def many_requests(topic: str) -> Iterator[tuple[str, str, Any]]:
             partitions=[pb.PartitionEpoch(topic=topic, partition=n) for n in every]
         ),
     )
+    yield (
+        "Log",
+        "SplitRanges",
+        pb.SplitRangesRequest(
+            partitions=[pb.RangeToSplit(topic=topic, partition=n) for n in every]
+        ),
+    )
     yield "Log", "Metadata", pb.MetadataRequest(topics=[f"{topic}{n}" for n in every])
     yield "Log", "Metadata", pb.MetadataRequest(topic_ids=[f"{topic}{n}" for n in every])
     yield (
@@ -188,6 +195,9 @@ def test_33_a_partition_twice_in_one_request(raw: RawClient, topic: str) -> None
             pb.OffsetForLeaderEpochRequest(partitions=[pb.PartitionEpoch(topic=topic)] * 2),
             timeout=10,
         ).partitions,
+        stub.SplitRanges(
+            pb.SplitRangesRequest(partitions=[pb.RangeToSplit(topic=topic)] * 2), timeout=10
+        ).partitions,
     ]
     for answer in answers:
         assert [item.error.code for item in answer] == [errors.InvalidRequest.code] * 2
@@ -213,6 +223,9 @@ def test_34_leader_epochs_of_the_past_and_the_future(raw: RawClient, cluster: Lo
                 log_pb2.OffsetForLeaderEpochRequest(partitions=[end]), timeout=10
             )
             assert ends.partitions[0].error.code == expected
+            part = log_pb2.RangeToSplit(topic="epochs", current_leader_epoch=asked)
+            split = stub.SplitRanges(log_pb2.SplitRangesRequest(partitions=[part]), timeout=10)
+            assert split.partitions[0].error.code == expected
     finally:
         for broker in cluster.brokers:
             if not cluster._nodes[broker].running:

@@ -1214,7 +1214,7 @@ VARIANTS: dict[str, Variant] = {
     ),
     "latest_too_early": Variant(
         "KIP-207: a new leader tells an end offset before it knows what is committed",
-        ((offsets, "_unsure", _always_sure),),
+        ((offsets, "unsure_of_end", _always_sure),),
         leaning=_leaders_that_have_told,
     ),
     "offset_above_high_watermark": Variant(

@@ -134,3 +134,19 @@ def test_too_few_records_wait_for_more(cluster: FakeCluster, reads: Reads) -> No
         query.stop()
     fill(cluster.topics["a"].partitions[0], "f")
     assert sum(reads.run(**options)) == 1  # nor does Trigger.AvailableNow
+
+
+def test_bytes_bound_batches_and_tasks(cluster: FakeCluster, reads: Reads) -> None:
+    partitions = cluster.create_topic("a", 2).partitions
+    for _ in range(8):
+        fill(partitions[0], *["x" * 100] * 5)
+    fill(partitions[1], "y")
+    size = partitions[0].batches[0][0].size
+    frame = reads.batch(maxBytesPerPartition=2 * size)
+    assert frame.rdd.getNumPartitions() == 5
+    assert len(values(frame)) == 41
+    shared = {"startingOffsets": "earliest", "maxBytesPerPartition": size}
+    rows = [count for count in reads.run(maxBytesPerTrigger=3 * size, **shared) if count]
+    assert sum(rows) == len(reads.out()) == 41
+    assert max(rows) <= 16
+    assert len(rows) == 3

@@ -27,6 +27,7 @@ from pylog.model import (
     LeaderEpoch,
     Offset,
     OffsetAndTimestamp,
+    RangeSplit,
     TopicId,
     TopicPartition,
 )
@@ -442,6 +443,23 @@ class Log:
         end = self._bounds.end if upper_bound is None else upper_bound
         start = max(offset, self._bounds.start)
         return self._reader.first_from(start, end, nowait=nowait) if start < end else None
+
+    def split(
+        self,
+        start: int,
+        end: int,
+        *,
+        piece_bytes: int = 0,
+        pieces_max: int = 0,
+        even: bool = False,
+        nowait: bool = False,
+    ) -> RangeSplit:
+        """How many bytes the batches of `start <= offset < end` have, as far as they are there, and
+        the first pieces of at most `piece_bytes` (see `range_split`); errors as above.
+        """
+        self._guard.check()
+        start, end = max(start, self._bounds.start), min(end, self._bounds.end)
+        return self._reader.split(start, end, piece_bytes, pieces_max, even=even, nowait=nowait)
 
     def max_timestamp(
         self, *, upper_bound: int | None = None, nowait: bool = False

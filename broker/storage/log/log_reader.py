@@ -5,11 +5,12 @@ Everything here raises KafkaStorageError; what `read` is asked for may have rott
 
 from __future__ import annotations
 
-from pylog.model import OffsetAndTimestamp
+from pylog.model import OffsetAndTimestamp, RangeSplit
 from pylog_broker.storage.files import Files
 from pylog_broker.storage.indexes.txn_index import AbortedTransaction
 from pylog_broker.storage.log.guard import FaultGuard
 from pylog_broker.storage.recovery.gaps import Gaps
+from pylog_broker.storage.segments.range_split import split
 from pylog_broker.storage.segments.segment_list import SegmentList
 from pylog_broker.storage.segments.segment_reader import SegmentReader
 from pylog_broker.storage.segments.time_lookup import first_at_or_after, first_from, largest
@@ -90,6 +91,23 @@ class LogReader:
                 self._segments.from_offset(start),
                 start=start,
                 end=end,
+                nowait=nowait,
+            )
+
+    def split(
+        self, start: int, end: int, piece_bytes: int, pieces_max: int, *, even: bool, nowait: bool
+    ) -> RangeSplit:
+        """The bytes of [start, end) and its first pieces; with `nowait` it may raise PagesCold."""
+        with self._guard.io("telling the bytes of a range", reads=True):
+            return split(
+                self._files,
+                self._segments.from_offset(start),
+                start=start,
+                end=end,
+                piece_bytes=piece_bytes,
+                pieces_max=pieces_max,
+                even=even,
+                opened=self._segments.opened,
                 nowait=nowait,
             )
 

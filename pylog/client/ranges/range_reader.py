@@ -32,11 +32,19 @@ from pylog.client.ranges.range_fetcher import (
     still_there,
 )
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.model import LATEST_TIMESTAMP, TopicPartition
+from pylog.model import LATEST_TIMESTAMP, RangePiece, RangeSplit, TopicPartition
 from pylog.rpc import apis
 from pylog.rpc.v1 import log_pb2
 
-__all__ = ["Batches", "Damaged", "ListedOffset", "RangeReader", "Skipped", "TopicGone"]
+__all__ = [
+    "Batches",
+    "Damaged",
+    "ListedOffset",
+    "RangeReader",
+    "RangeToSplit",
+    "Skipped",
+    "TopicGone",
+]
 
 T = TypeVar("T")
 
@@ -50,6 +58,19 @@ class ListedOffset:
     topic_id: str
     timestamp_ms: int = -1
     """Of the record found by its time, or from an offset on."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeToSplit:
+    """`start <= offset < end`, and how to cut it: the first `pieces_max` pieces, 25 at most, of at
+    most `piece_bytes` (0: none) each, about equally large with `even`.
+    """
+
+    start: int
+    end: int
+    piece_bytes: int = 0
+    pieces_max: int = 1
+    even: bool = False
 
 
 class RangeReader:
@@ -258,6 +279,57 @@ class RangeReader:
             for answer in answers
             for p in sound(answer.partitions)
             if p.end_offset >= 0
+        }
+
+    def split(
+        self, ranges: Mapping[TopicPartition, RangeToSplit]
+    ) -> dict[TopicPartition, RangeSplit]:
+        """The bytes of each range as the log stores it, and its first pieces; no records are read.
+
+        TopicGone when one of the topics does not exist any more.
+        """
+
+        async def attempt(timeout_s: float) -> dict[TopicPartition, RangeSplit]:
+            return await self._split(ranges, timeout_s)
+
+        return self._thread.run(
+            self._cluster.retrying(attempt, self._timeout_ms, "asking for the bytes of ranges")
+        )
+
+    async def _split(
+        self, ranges: Mapping[TopicPartition, RangeToSplit], timeout_s: float
+    ) -> dict[TopicPartition, RangeSplit]:
+        def request(led: Mapping[TopicPartition, Leader]) -> log_pb2.SplitRangesRequest:
+            return log_pb2.SplitRangesRequest(
+                partitions=[
+                    log_pb2.RangeToSplit(
+                        topic=at.topic,
+                        partition=at.partition,
+                        current_leader_epoch=leader.epoch,
+                        start_offset=ranges[at].start,
+                        end_offset=ranges[at].end,
+                        piece_bytes=ranges[at].piece_bytes,
+                        pieces_max=ranges[at].pieces_max,
+                        even=ranges[at].even,
+                    )
+                    for at, leader in led.items()
+                ]
+            )
+
+        for topic in dict.fromkeys(at.topic for at in ranges):
+            await still_there(self._cluster, topic, "", timeout_s * 1000)
+        answers = await self._ask_leaders(
+            list(ranges),
+            lambda server, led: server.call(apis.SPLIT_RANGES, request(led), timeout_s),
+        )
+        return {
+            TopicPartition(p.topic, p.partition): RangeSplit(
+                p.bytes,
+                tuple(RangePiece(piece.end_offset, piece.bytes) for piece in p.pieces),
+                RangePiece(p.next.end_offset, p.next.bytes) if p.HasField("next") else None,
+            )
+            for answer in answers
+            for p in sound(answer.partitions)
         }
 
     async def _ask_leaders(

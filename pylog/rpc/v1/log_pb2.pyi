@@ -293,6 +293,64 @@ class PartitionOffset(_message.Message):
     topic_id: str
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., timestamp_ms: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., topic_id: _Optional[str] = ...) -> None: ...
 
+class SplitRangesRequest(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[RangeToSplit]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[RangeToSplit, _Mapping]]] = ...) -> None: ...
+
+class RangeToSplit(_message.Message):
+    __slots__ = ("topic", "partition", "current_leader_epoch", "start_offset", "end_offset", "piece_bytes", "pieces_max", "even")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PIECE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PIECES_MAX_FIELD_NUMBER: _ClassVar[int]
+    EVEN_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    current_leader_epoch: int
+    start_offset: int
+    end_offset: int
+    piece_bytes: int
+    pieces_max: int
+    even: bool
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., piece_bytes: _Optional[int] = ..., pieces_max: _Optional[int] = ..., even: _Optional[bool] = ...) -> None: ...
+
+class SplitRangesResponse(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[SplitRange]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[SplitRange, _Mapping]]] = ...) -> None: ...
+
+class SplitRange(_message.Message):
+    __slots__ = ("error", "topic", "partition", "topic_id", "bytes", "pieces", "next")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    PIECES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    topic: str
+    partition: int
+    topic_id: str
+    bytes: int
+    pieces: _containers.RepeatedCompositeFieldContainer[RangePiece]
+    next: RangePiece
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[str] = ..., bytes: _Optional[int] = ..., pieces: _Optional[_Iterable[_Union[RangePiece, _Mapping]]] = ..., next: _Optional[_Union[RangePiece, _Mapping]] = ...) -> None: ...
+
+class RangePiece(_message.Message):
+    __slots__ = ("end_offset", "bytes")
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    end_offset: int
+    bytes: int
+    def __init__(self, end_offset: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
 class InitProducerIdRequest(_message.Message):
     __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "client_id", "delivery_timeout_ms", "enable_2pc", "keep_prepared_txn")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]

@@ -81,6 +81,11 @@ class LogStub:
                 request_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.OffsetForLeaderEpochRequest.SerializeToString,
                 response_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.OffsetForLeaderEpochResponse.FromString,
                 _registered_method=True)
+        self.SplitRanges = channel.unary_unary(
+                '/pylog.v1.Log/SplitRanges',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.SplitRangesRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.SplitRangesResponse.FromString,
+                _registered_method=True)
 
 
 class LogServicer:
@@ -153,6 +158,13 @@ class LogServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SplitRanges(self, request, context):
+        """How many bytes ranges of offsets have, and where to cut them into pieces of a size; reads no records.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LogServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -200,6 +212,11 @@ def add_LogServicer_to_server(servicer, server):
                     servicer.OffsetForLeaderEpoch,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.OffsetForLeaderEpochRequest.FromString,
                     response_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.OffsetForLeaderEpochResponse.SerializeToString,
+            ),
+            'SplitRanges': grpc.unary_unary_rpc_method_handler(
+                    servicer.SplitRanges,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.SplitRangesRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.SplitRangesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -447,6 +464,33 @@ class Log:
             '/pylog.v1.Log/OffsetForLeaderEpoch',
             pylog_dot_rpc_dot_v1_dot_log__pb2.OffsetForLeaderEpochRequest.SerializeToString,
             pylog_dot_rpc_dot_v1_dot_log__pb2.OffsetForLeaderEpochResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SplitRanges(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Log/SplitRanges',
+            pylog_dot_rpc_dot_v1_dot_log__pb2.SplitRangesRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_log__pb2.SplitRangesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -62,6 +62,8 @@ def test_every_option_is_honoured_and_names_ignore_case() -> None:
             "MAXTRIGGERDELAY": "2m",
             "minPartitions": "8",
             "maxRecordsPerPartition": "1000",
+            "maxBytesPerTrigger": "64M",
+            "MaxBytesPerPartition": " 5000 ",
             "kafkaConsumer.pollTimeoutMs": "512",
             "fetchOffset.numRetries": "0",
             "fetchOffset.retryIntervalMs": "10",
@@ -81,6 +83,8 @@ def test_every_option_is_honoured_and_names_ignore_case() -> None:
     assert options.max_trigger_delay_ms == 120_000
     assert options.min_partitions == 8
     assert options.max_records_per_partition == 1000
+    assert options.max_bytes_per_trigger == 64 << 20
+    assert options.max_bytes_per_partition == 5_000
     assert options.client["default.api.timeout.ms"] == 512
     assert (options.retries, options.retry_ms) == (0, 10)
     assert options.include_headers
@@ -304,6 +308,8 @@ WRONG_OF_SOURCES = {
     "maxOffsetsPerTrigger": NUMBER,
     "minPartitions": [*NUMBER, str(2**31)],
     "maxRecordsPerPartition": NUMBER,
+    "maxBytesPerTrigger": [*NUMBER, "0k", "64 pb", "1.5m", "m", "-1m", str(2**43) + "m"],
+    "maxBytesPerPartition": [*NUMBER, "0b", "64x", "9007199254740992k"],
     "includeHeaders": ["", "yes", "1"],
     "failOnDataLoss": ["", "maybe", "0"],
     "kafkaConsumer.pollTimeoutMs": [*NUMBER, str(2**31)],

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from pylog.model import TopicPartition
 from pylog_connector import errors
+from pylog_connector.admission import Pace
 from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition
 from pylog_connector.planning import (
     Advance,
@@ -173,7 +175,7 @@ def test_what_was_read_beyond_an_open_transaction_is_waited_for() -> None:
     """A query that read uncommitted records goes on with committed ones."""
     bounds = {"a": TopicBounds(ID, {0: PartitionBounds(0, 5, 1, high_watermark=9)})}
     start = at(a={0: 8})
-    assert advance(start, bounds, A) == Advance(start)
+    assert advance(start, bounds, A) == Advance(start, begins={"a": {0: 8}})
     ended = {"a": TopicBounds(ID, {0: PartitionBounds(0, 12, 1, high_watermark=12)})}
     assert advance(start, ended, A).end == at(a={0: 12})
     with pytest.raises(errors.DataLoss, match=r"the end of a-0 went back from 10 to 5"):
@@ -257,3 +259,22 @@ def test_batch_after_batch_covers_everything_once(
     for topic, known in ends.items():
         for partition, last in known.items():
             assert read.get((topic, partition), 0) == last
+
+
+def test_a_batch_can_be_made_smaller() -> None:
+    bounds = {"a": TopicBounds(ID, {p: PartitionBounds(0, 9, 1) for p in range(3)})}
+    step = advance(at(a={0: 5, 1: 9, 2: 7}), bounds, A)
+    zero, two = TopicPartition("a", 0), TopicPartition("a", 2)
+    assert step.lags() == {zero: (5, 9), two: (7, 9)}
+    assert step.up_to({zero: 6}).topics["a"].partitions == {
+        0: PartitionPosition(6, 1),
+        1: PartitionPosition(9, 1),
+        2: PartitionPosition(7, 1),
+    }
+    assert step.up_to({zero: 99, two: 0}).topics["a"].partitions == {
+        0: PartitionPosition(9, 1),
+        1: PartitionPosition(9, 1),
+        2: PartitionPosition(7, 1),
+    }
+    early = advance(at(a={0: 5}), bounds, A, pace=Pace(min_offsets=99, max_delay_ms=9, last_ms=0))
+    assert early.lags() == {}

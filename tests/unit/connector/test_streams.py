@@ -13,11 +13,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from pylog.model import TopicPartition
 from pylog.records.batch import iter_headers
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
 from pylog_connector import errors
+from pylog_connector.byte_ranges import Ranges
 from pylog_connector.clients import reader_for
 from pylog_connector.options import source_options
+from pylog_connector.source import BatchReader
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_topics import FakePartition
 from tests.fakes.micro_batches import Checkpoint, Row, Run
@@ -488,3 +491,114 @@ def test_everything_is_seen_once_whatever_is_added_and_deleted(
     assert len(seen) == len(set(seen))
     left = set[str]().union(*alive.values())
     assert left <= set(seen) if deletes else left == set(seen)
+
+
+# ---- bytes -------------------------------------------------------------------------------------
+
+
+def batches_of(partition: FakePartition, rows: list[Row], number: int) -> int:
+    """The bytes of the partition's batches that hold the rows."""
+    offsets = {row[2] for row in rows if row[1] == number}
+    return sum(header.size for header, _ in partition.batches if header.base_offset in offsets)
+
+
+def test_no_batch_has_more_bytes_than_the_limit(cluster: FakeCluster) -> None:
+    partitions = cluster.create_topic("t", 3).partitions
+    for number in range(30):
+        fill(partitions[0], *["x" * 50] * 10)
+        fill(partitions[number % 2 + 1], "y" * 500)
+    most = 3_000
+    chosen = options(
+        cluster, subscribe="t", startingOffsets="earliest", maxBytesPerTrigger=str(most)
+    )
+    for available_now in (False, True):
+        with Run(chosen, Checkpoint(), available_now=available_now) as run:
+            rows = run.drain()
+            assert len(rows) == 330
+            assert len(run.batches) > 10
+            for batch in run.batches:
+                sizes = [batches_of(each, batch, p) for p, each in enumerate(partitions)]
+                assert 0 < sum(sizes) <= most
+            full = [sum(batches_of(p, b, n) for n, p in enumerate(partitions)) for b in run.batches]
+            assert sum(full[:-1]) / len(full[:-1]) > most * 0.7
+    with Run(chosen, Checkpoint()) as run:  # Trigger.Once takes everything
+        run.trigger(once=True)
+        assert len(run.batches) == 1
+        assert len(run.batches[0]) == 330
+
+
+def test_both_limits_hold(cluster: FakeCluster) -> None:
+    (partition,) = cluster.create_topic("t").partitions
+    for _ in range(10):
+        fill(partition, *["x" * 100] * 5)
+    size = partition.batches[0][0].size
+    shared = {"subscribe": "t", "startingOffsets": "earliest"}
+    for records, size_max, wanted in ((10, 5 * size, 10), (25, 2 * size, 10), (7, size - 1, 5)):
+        chosen = options(
+            cluster, **shared, maxOffsetsPerTrigger=records, maxBytesPerTrigger=size_max
+        )
+        with Run(chosen, Checkpoint()) as run:
+            assert len(run.drain()) == 50
+            assert len(run.batches[0]) == wanted, (records, size_max)
+
+
+def test_a_topic_that_is_made_anew_while_bytes_are_told(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (partition,) = cluster.create_topic("t").partitions
+    fill(partition, "a", "b")
+    fill(cluster.create_topic("u").partitions[0], "c", "d")
+    chosen = options(
+        cluster,
+        subscribe="t,u",
+        startingOffsets="earliest",
+        maxBytesPerTrigger="1",
+        failOnDataLoss="false",
+    )
+    with Run(chosen, Checkpoint()) as run:
+        run.trigger()
+        bytes_of = run.reader._byte_ranges.bytes_of
+
+        def gone(ranges: Ranges) -> dict[TopicPartition, int] | None:
+            cluster.topics.pop("t", None)
+            return bytes_of(ranges)
+
+        monkeypatch.setattr(run.reader._byte_ranges, "bytes_of", gone)
+        rows = run.drain()
+    assert {row[0] for row in rows} == {"u"}
+
+
+def test_ranges_are_split_by_bytes(cluster: FakeCluster) -> None:
+    partitions = cluster.create_topic("t", 2).partitions
+    for _ in range(12):
+        fill(partitions[0], *["x" * 100] * 5)
+    fill(partitions[1], "y")
+    size = partitions[0].batches[0][0].size
+    chosen = options(
+        cluster, subscribe="t", startingOffsets="earliest", maxBytesPerPartition=4 * size
+    )
+    with Run(chosen, Checkpoint()) as run:
+        rows = run.drain()
+        start = json.loads(run.checkpoint.start or "")
+        tasks = run.reader.partitions(start, json.loads(run.checkpoint.ends[0]))
+    assert len(rows) == 61
+    ranges = [piece for task in tasks for piece in task.value]
+    assert [(r.partition, r.start, r.end) for r in ranges] == [
+        (0, 0, 20), (0, 20, 40), (0, 40, 60), (1, 0, 1),
+    ]  # fmt: skip
+    batch = BatchReader(source_options(chosen, streaming=False), ["offset"])
+    assert [piece.known for task in batch.partitions() for piece in task.value] == [
+        (0, 20), (20, 40), (40, 60), (0, 1),
+    ]  # fmt: skip
+
+
+def test_too_many_pieces_are_refused(cluster: FakeCluster) -> None:
+    (partition,) = cluster.create_topic("t").partitions
+    for _ in range(20):
+        fill(partition, "x" * 9_000)
+    chosen = options(cluster, subscribe="t", startingOffsets="earliest", maxBytesPerPartition=1)
+    with (
+        Run(chosen, Checkpoint()) as run,
+        pytest.raises(errors.InvalidOption, match=r"would have 18\d+ tasks, and 100000"),
+    ):
+        run.trigger()

@@ -19,6 +19,7 @@ from pylog.model import (
     PartitionEpoch,
     ProducerEpoch,
     ProducerId,
+    RangeSplit,
     TopicId,
     TopicPartition,
 )
@@ -44,6 +45,7 @@ from pylog_broker.api.producer_ids import (
     InitProducerIdHandler,
     ProducerIdGiven,
 )
+from pylog_broker.api.ranges import PIECES_MAX, RANGES_AT_ONCE, RangesHandler
 from pylog_broker.api.transactions.producers import TransactionsHandler
 from pylog_broker.config import BrokerConfig
 from pylog_broker.coordinator.transactions.messages import InitProducer, ProducerBegun
@@ -63,6 +65,9 @@ from pylog_broker.replication.messages import (
     OffsetAnswer,
     OffsetQuery,
     OffsetsListed,
+    RangeAnswer,
+    RangeQuery,
+    RangesSplit,
     ReplicaEpochEnd,
 )
 
@@ -87,6 +92,7 @@ class Manager:
     def __init__(self) -> None:
         self.deleting: list[object] = []
         self.listing: list[object] = []
+        self.splitting: list[list[TopicPartition]] = []
         self.waits = False
         self.cancelled: list[object] = []
         self.end = ReplicaEpochEnd(TOPIC, 0, None, LeaderEpoch(3), Offset(12))
@@ -103,6 +109,20 @@ class Manager:
         answers = tuple(gone if query.topic_partition == T1 else found for query in queries)
         return [OffsetsListed(token, answers)]
 
+    def split_ranges(
+        self, _now_ms: int, queries: Sequence[RangeQuery], token: object
+    ) -> list[Effect]:
+        self.splitting.append([query.topic_partition for query in queries])
+        return [
+            RangesSplit(
+                token,
+                tuple(
+                    RangeAnswer(query.topic_partition, None, TOPIC, RangeSplit(query.end))
+                    for query in queries
+                ),
+            )
+        ]
+
     def epoch_ends(self, request: EpochEndQuery) -> EpochEnds:
         self.asked.append(request)
         return EpochEnds((self.end,))
@@ -117,7 +137,7 @@ class Manager:
 
 def perform(effects: Sequence[Effect]) -> None:
     for effect in effects:
-        assert isinstance(effect, (DeleteRecordsDone, OffsetsListed))
+        assert isinstance(effect, (DeleteRecordsDone, OffsetsListed, RangesSplit))
         deleted = isinstance(effect, DeleteRecordsDone)
         answer = effect.watermarks if deleted else effect.answers
         cast(Callable[[object], None], effect.token)(answer)
@@ -152,6 +172,33 @@ def test_offsets_are_listed_in_order_each_with_its_own_failure() -> None:
     assert twice == [OffsetAnswer(T0, said)] * 2
     with pytest.raises(errors.InvalidRequest, match=f"the limit is {PARTITIONS_PER_REQUEST_MAX}"):
         run(handler.handle(CONTEXT, [OffsetQuery(T0, -1)] * (PARTITIONS_PER_REQUEST_MAX + 1)))
+
+
+def test_ranges_are_split_some_at_a_time_each_with_its_own_failure() -> None:
+    manager = Manager()
+    handler = RangesHandler(cast(ReplicaManager, manager), perform, SYSTEM_CLOCK)
+    wrong = [
+        RangeQuery(T0, 0, 5, piece_bytes=-1),
+        RangeQuery(T1, 0, 5, piece_bytes=9, pieces_max=PIECES_MAX + 1),
+    ]
+    sound = [RangeQuery(TopicPartition("u", n), 0, n) for n in range(RANGES_AT_ONCE)]
+    answers = run(handler.handle(CONTEXT, [wrong[0], *sound, wrong[1]]))
+    said = [
+        "t-0: piece_bytes is -1; it must be 0 (no pieces) or more",
+        "t-1: pieces_max is 26; it must be 0 to 25",
+    ]
+    refused = [Failure(errors.InvalidRequest.code, text) for text in said]
+    assert answers == [
+        RangeAnswer(T0, refused[0]),
+        *(RangeAnswer(q.topic_partition, None, TOPIC, RangeSplit(q.end)) for q in sound),
+        RangeAnswer(T1, refused[1]),
+    ]
+    assert [len(some) for some in manager.splitting] == [RANGES_AT_ONCE - 1, 1]
+    twice = run(handler.handle(CONTEXT, [RangeQuery(T0, 0, 1)] * 2))
+    named = Failure(errors.InvalidRequest.code, "t-0 stands in the request more than once")
+    assert twice == [RangeAnswer(T0, named)] * 2
+    with pytest.raises(errors.InvalidRequest, match=f"the limit is {PARTITIONS_PER_REQUEST_MAX}"):
+        run(handler.handle(CONTEXT, [RangeQuery(T0, 0, 1)] * (PARTITIONS_PER_REQUEST_MAX + 1)))
 
 
 def test_epochs_end_where_the_leader_says() -> None:

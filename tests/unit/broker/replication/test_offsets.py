@@ -10,6 +10,7 @@ import pytest
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
 from pylog.records.builder import encode_batch
+from pylog_broker.replication.look_ups import COLD_READS_MAX
 from pylog_broker.replication.messages import (
     ColdRead,
     DeleteRecords,
@@ -17,7 +18,6 @@ from pylog_broker.replication.messages import (
     OffsetQuery,
     OffsetsListed,
 )
-from pylog_broker.replication.offsets import COLD_READS_MAX
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 from tests.fakes.paged_files import PagedFiles
 

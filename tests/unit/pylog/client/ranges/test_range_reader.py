@@ -11,11 +11,12 @@ from pylog.client.ranges.range_reader import (
     Batches,
     Damaged,
     RangeReader,
+    RangeToSplit,
     Skipped,
     TopicGone,
 )
 from pylog.client.settings import CONSUMER_SETTINGS
-from pylog.model import TopicPartition
+from pylog.model import RangePiece, RangeSplit, TopicPartition
 from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch
 from tests.fakes.fake_cluster import FakeCluster
@@ -367,3 +368,39 @@ def test_aborted_batches_are_left_out_of_a_range(cluster: FakeCluster) -> None:
     reader.topics(["a"])
     assert ranges(list(reader.read("a", topic.topic_id, 0, 0, 2))) == [(0, 0)]
     reader.close()
+
+
+def test_the_bytes_of_ranges_and_their_first_pieces(
+    cluster: FakeCluster, reader: RangeReader
+) -> None:
+    topic = cluster.create_topic("a", partitions=2)
+    fill(topic.partitions[0], 3, 3, 3)
+    fill(topic.partitions[1], 1)
+    one, three = (len(encode_batch([b"x" * 100] * count)) for count in (1, 3))
+    reader.topics(["a"])
+    found = reader.split(
+        {
+            A0: RangeToSplit(0, 9, piece_bytes=2 * three, pieces_max=1),
+            TopicPartition("a", 1): RangeToSplit(0, 1),
+        }
+    )
+    assert found == {
+        A0: RangeSplit(3 * three, (RangePiece(6, 2 * three),), RangePiece(9, three)),
+        TopicPartition("a", 1): RangeSplit(one),
+    }
+
+
+def test_ranges_are_asked_of_the_leader_that_there_is(
+    cluster: FakeCluster, reader: RangeReader
+) -> None:
+    topic = cluster.create_topic("a")
+    fill(topic.partitions[0], 3)
+    reader.topics(["a"])
+    cluster.move_leader("a", 0, 2 if topic.partitions[0].leader == 1 else 1)
+    assert reader.split({A0: RangeToSplit(0, 3)}) == {
+        A0: RangeSplit(len(encode_batch([b"x" * 100] * 3)))
+    }
+    assert cluster.split_requests[-1].partitions[0].current_leader_epoch == 1
+    del cluster.topics["a"]
+    with pytest.raises(TopicGone):
+        reader.split({A0: RangeToSplit(0, 3)})
