@@ -7,14 +7,15 @@ made anew for each micro-batch; its errors therefore come with the first batch.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import MutableMapping
 
 from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pylog_connector.errors import SaveMode
-from pylog_connector.option_names import STREAM_ONLY, check_names
+from pylog_connector.option_names import BOOTSTRAP, STREAM_ONLY, check_names, legible
 from pylog_connector.options import (
     SinkOptions,
     SourceOptions,
@@ -23,11 +24,14 @@ from pylog_connector.options import (
     check_values,
     sink_options,
     source_options,
+    without_effect,
 )
 from pylog_connector.plainly import plainly
 from pylog_connector.schema import check_sink_schema, projection, source_schema
 from pylog_connector.sink import BatchWriter, StreamWriter
 from pylog_connector.source import BatchReader, StreamReader
+
+logger = logging.getLogger(__name__)
 
 
 class PylogDataSource(DataSource):
@@ -53,6 +57,7 @@ class PylogDataSource(DataSource):
     def reader(self, schema: StructType) -> BatchReader:
         """A batch read."""
         options = source_options(self.options, streaming=False)
+        self._tell_without_effect(sink=False)
         unused = [name for name in STREAM_ONLY if name in self.options]
         if unused:
             warnings.warn(
@@ -66,6 +71,7 @@ class PylogDataSource(DataSource):
     def streamReader(self, schema: StructType) -> StreamReader:
         """A streaming read."""
         options = source_options(self.options, streaming=True)
+        self._tell_without_effect(sink=False)
         return StreamReader(options, _columns(schema, options))
 
     @plainly
@@ -90,8 +96,23 @@ class PylogDataSource(DataSource):
 
     def _sink(self, schema: StructType) -> tuple[SinkOptions, tuple[str, ...]]:
         options = sink_options(self.options)
+        self._tell_without_effect(sink=True)
         return options, check_sink_schema(schema, topic_option=options.topic is not None)
+
+    def _tell_without_effect(self, *, sink: bool) -> None:
+        for name, reason in without_effect(self.options, sink=sink).items():
+            logger.warning("%s is taken without effect: %s", legible(name), reason)
 
 
 def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
     return projection(schema, include_headers=options.include_headers)
+
+
+def refusal_to_overwrite() -> str | None:
+    """Why a batch write in mode `overwrite` is refused; None where it is not."""
+    source = PylogDataSource({BOOTSTRAP: "host:1", "topic": "topic"})
+    try:
+        source.writer(StructType([StructField("value", BinaryType())]), overwrite=True)
+    except SaveMode as error:
+        return str(error).removeprefix(f"[{error.condition}] ")
+    return None

@@ -6,7 +6,6 @@ Names are case-insensitive, as in Spark, which hands them over in lower case.
 from __future__ import annotations
 
 import difflib
-import logging
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,8 +21,6 @@ from pylog_connector.errors import (
     OptionNotOffered,
     UnknownOption,
 )
-
-logger = logging.getLogger(__name__)
 
 PREFIX: Final = "pylog."
 KAFKA_PREFIX: Final = "kafka."
@@ -93,8 +90,6 @@ _SECURITY: Final = ("security.", "ssl.", "sasl.")
 """Kafka's settings for TLS and authentication begin so."""
 
 _NOT_OFFERED: Final = {
-    "pylog.group.id": "the checkpoint holds the progress; leave the option out, or give "
-    "pylog.commit.group for tools to see it",
     **dict.fromkeys(
         (
             "pylog.transactional.id",
@@ -168,7 +163,6 @@ _FORBIDDEN: Final = {
     "serializer": "give the columns key and value as string or binary",
     "partitioner": "give the column partition",
     "partitioner.class": "give the column partition",
-    "max.poll.records": "use maxOffsetsPerTrigger",
 }
 
 _SETTINGS: Final = {PREFIX + key.name for table in (SOURCE_CLIENT, SINK_CLIENT) for key in table}
@@ -222,35 +216,46 @@ def options_of_sinks() -> tuple[str, ...]:
 def check_names(options: Mapping[str, str]) -> None:
     """That every option is known; UnknownOption names the nearest, OptionNotOffered what to use."""
     for name, text in options.items():
-        lower = name.lower()
-        value = told(name, text)
-        name = spelled(name)
-        name = name if len(name) <= 80 else name[:77] + "..."
-        if lower == "path":
-            raise UnknownOption(
-                f"path={value}: the format has no path; name topics with the option "
-                "subscribe (to read) or topic (to write)"
-            )
-        setting = lower.removeprefix(KAFKA_PREFIX).removeprefix(PREFIX)
-        prefixed = setting != lower
-        if prefixed and (setting, text.strip().upper()) == ("security.protocol", "PLAINTEXT"):
-            _say_without_effect(name, "clients connect so")
-            continue
-        _check_offered(_CANONICAL.get(lower, name), setting if prefixed else None, value)
-        if setting in _FORBIDDEN:
-            raise InvalidOption(
-                f"{name}={value}: the connector decides this itself; {_FORBIDDEN[setting]}"
-            )
-        if name in _OF_SPARK:
-            _say_without_effect(name, _OF_SPARK[name])
-        if own_name(lower) in _CANONICAL:
-            continue
-        ruling = ruling_of(setting) if prefixed else None
-        if ruling is None:
-            _refuse_unknown(name, lower, value)
-        if ruling.verdict is Verdict.REFUSED:
-            _refuse_of_clients(name, value)
-        _say_without_effect(name, ruling.reason)
+        check_name(name, text)
+
+
+def check_name(name: str, text: str) -> str | None:
+    """Why an option is taken without effect, or None where it works; it raises as `check_names`
+    does.
+    """
+    lower = name.lower()
+    value = told(name, text)
+    name = legible(name)
+    if lower == "path":
+        raise UnknownOption(
+            f"path={value}: the format has no path; name topics with the option "
+            "subscribe (to read) or topic (to write)"
+        )
+    setting = lower.removeprefix(KAFKA_PREFIX).removeprefix(PREFIX)
+    prefixed = setting != lower
+    if prefixed and (setting, text.strip().upper()) == ("security.protocol", "PLAINTEXT"):
+        return "clients connect so"
+    _check_offered(_CANONICAL.get(lower, name), setting if prefixed else None, value)
+    if setting in _FORBIDDEN:
+        raise InvalidOption(
+            f"{name}={value}: the connector decides this itself; {_FORBIDDEN[setting]}"
+        )
+    if name in _OF_SPARK:
+        return _OF_SPARK[name]
+    if own_name(lower) in _CANONICAL:
+        return None
+    ruling = ruling_of(setting) if prefixed else None
+    if ruling is None:
+        _refuse_unknown(name, lower, value)
+    if ruling.verdict is Verdict.REFUSED:
+        _refuse_of_clients(name, value)
+    return ruling.reason
+
+
+def legible(name: str) -> str:
+    """A name as the user is likely to have written it, cut."""
+    name = spelled(name)
+    return name if len(name) <= 80 else name[:77] + "..."
 
 
 def own_name(lower: str) -> str:
@@ -261,10 +266,6 @@ def own_name(lower: str) -> str:
     return own if lower.startswith(KAFKA_PREFIX) and own in _SETTINGS else lower
 
 
-def _say_without_effect(name: str, reason: str) -> None:
-    logger.warning("%s is taken without effect: %s", name, reason)
-
-
 _NO_GROUP: Final = "Spark, and no group, shares partitions among tasks"
 _WHOLE_FETCHES: Final = "tasks read the ranges that Spark has planned, in whole fetches"
 _WITHOUT_EFFECT: Final = {
@@ -272,6 +273,8 @@ _WITHOUT_EFFECT: Final = {
     "auto.commit.interval.ms": "the checkpoint holds the progress",
     "fetch.min.bytes": _WHOLE_FETCHES,
     "fetch.max.bytes": _WHOLE_FETCHES,
+    "group.id": f"{_NO_GROUP}; pylog.commit.group shows tools the progress",
+    "max.poll.records": f"{_WHOLE_FETCHES}; maxOffsetsPerTrigger bounds a micro-batch",
     **dict.fromkeys(
         (
             "group.instance.id",

@@ -17,7 +17,12 @@ from pylog.config import LONG_MAX, ConfigTable
 from pylog.errors import InvalidConfig
 from pylog.kafka_settings import Verdict
 from pylog_connector.committed import CommittedStart, committed_start, is_committed
-from pylog_connector.errors import InvalidOption, MissingOption, OptionNotApplicable
+from pylog_connector.errors import (
+    ConnectorError,
+    InvalidOption,
+    MissingOption,
+    OptionNotApplicable,
+)
 from pylog_connector.option_names import (
     ASYNC_PROGRESS,
     BOOTSTRAP,
@@ -39,6 +44,7 @@ from pylog_connector.option_names import (
     SOURCE,
     SOURCE_CLIENT,
     STARTS,
+    check_name,
     check_names,
     in_options,
     own_name,
@@ -148,6 +154,56 @@ def check_values(options: Mapping[str, str]) -> None:
     _number(given, IDEMPOTENCY_RETENTION)
 
 
+_WEAKER: Final = {
+    "acks": "the sink loses nothing, which needs all",
+    "enable.idempotence": "the sink's retries repeat and reorder nothing",
+}
+"""Settings of producers that are as strong as they can be, whatever is asked for."""
+
+
+def without_effect(options: Mapping[str, str], *, sink: bool) -> dict[str, str]:
+    """The options, by their names as given, that are taken and do nothing, each with the reason:
+    Spark's connector has them, and they cannot matter here. What is refused is not among them.
+    """
+    found = {}
+    for name, value in options.items():
+        try:
+            reason = check_name(name, value)
+        except ConnectorError:
+            continue
+        if reason is not None:
+            found[name] = reason
+    return found | _beside_the_point(options, sink=sink)
+
+
+def _beside_the_point(options: Mapping[str, str], *, sink: bool) -> dict[str, str]:
+    """Those that mean something, but not in such a read or write."""
+    asked = {name: own_name(name.lower()) for name in options}
+    here, there = (SINK_CLIENT, SOURCE_CLIENT) if sink else (SOURCE_CLIENT, SINK_CLIENT)
+    settings = {PREFIX + key.name for key in there} - {PREFIX + key.name for key in here}
+    known = {name.lower() for name in SOURCE if name != COMMIT_GROUP} if sink else {"topic"}
+    one, other = ("sink", "reads") if sink else ("source", "writes")
+    found = {
+        name: f"it is for {other}, and a {one} has no use for it"
+        for name, own in asked.items()
+        if own in settings or own in known
+    }
+    if not sink and "minoffsetspertrigger" not in asked.values():
+        found |= {
+            name: "it bounds the wait for minOffsetsPerTrigger, which is not given"
+            for name, own in asked.items()
+            if own == "maxtriggerdelay"
+        }
+    if sink:
+        found |= {
+            name: _WEAKER[own.removeprefix(PREFIX)]
+            for name, own in asked.items()
+            if own.removeprefix(PREFIX) in _WEAKER
+            and options[name].strip().lower() not in ("all", "-1", "true")
+        }
+    return found
+
+
 def check_source(options: Mapping[str, str]) -> bool:
     """What can be said of a read before it is known to be a batch or a stream: what is required is
     there, and nothing of the sink's. Returns `includeHeaders`, which decides the schema.
@@ -156,10 +212,9 @@ def check_source(options: Mapping[str, str]) -> bool:
     check_values(options)
     given = _lowered(options)
     for name in SINK:
-        if name.lower() in given:
+        if name.lower() in given and name != "topic":
             raise OptionNotApplicable(
-                f"{name}={given[name.lower()]!r} is an option of the sink; "
-                + ("a source names its topics in subscribe" if name == "topic" else "leave it out")
+                f"{name}={given[name.lower()]!r} is an option of the sink; leave it out"
             )
     _bootstrap(given)
     _selection(given)
@@ -241,27 +296,19 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """The options of a write, checked; errors name option, value and remedy."""
     check_names(options)
     given = _lowered(options)
-    for name in SOURCE:
-        if name.lower() in given:
-            raise OptionNotApplicable(
-                f"{name}={given[name.lower()]!r} is an option of the source; the sink takes "
-                f"{BOOTSTRAP}, topic, {SINK_ID}, {IDEMPOTENCY_KEY}, {EXACTLY_ONCE} and {PREFIX}"
-                "<producer setting>"
-            )
+    if COMMIT_GROUP in given:
+        raise OptionNotApplicable(
+            f"{COMMIT_GROUP}={given[COMMIT_GROUP]!r} is an option of the source; the sink takes "
+            f"{BOOTSTRAP}, topic, {SINK_ID}, {IDEMPOTENCY_KEY}, {EXACTLY_ONCE} and {PREFIX}"
+            "<producer setting>"
+        )
     check_values(options)
     exactly_once = _flag(given, EXACTLY_ONCE, default=EXACTLY_ONCE_DEFAULT)
     _check_exactly_once(given, exactly_once=exactly_once)
     client = _client_settings(given, SINK_CLIENT, "sink", defaults=False)
-    if client.get("acks", "all") not in ("all", "-1"):
-        raise InvalidOption(
-            f"pylog.acks={client['acks']!r}: the sink loses nothing, which needs all; leave the "
-            "option out"
-        )
-    if client.get("enable.idempotence", True) is not True:
-        raise InvalidOption(
-            "pylog.enable.idempotence=false: retries would repeat and reorder records within a "
-            "task; leave the option out"
-        )
+    for setting in _WEAKER:
+        if client.get(setting) not in ("all", "-1", True):
+            client.pop(setting, None)
     return SinkOptions(
         bootstrap=_bootstrap(given),
         topic=topic_name("topic", given["topic"]) if "topic" in given else None,
@@ -442,11 +489,6 @@ def _limits(given: Mapping[str, str]) -> None:
     if "maxtriggerdelay" in given:
         text = given["maxtriggerdelay"]
         duration_ms("maxTriggerDelay", text)
-        if least is None:
-            raise OptionNotApplicable(
-                f"maxTriggerDelay={text!r} bounds the wait for minOffsetsPerTrigger, which is not "
-                "given; give it, or leave both out"
-            )
     _number(given, "minPartitions", high=INT_MAX)
     _number(given, "maxRecordsPerPartition")
     _size(given, "maxBytesPerTrigger")
@@ -499,6 +541,8 @@ def _client_settings(
         if setting not in table:
             ruling = ruling_of(setting)
             if setting == "security.protocol":  # `check_names` takes PLAINTEXT alone
+                continue
+            if setting in SOURCE_CLIENT or setting in SINK_CLIENT:  # `without_effect` tells of it
                 continue
             if ruling is not None and ruling.verdict is Verdict.WITHOUT_EFFECT:
                 continue

@@ -50,6 +50,21 @@ def test_the_view(spark: SparkSession, cluster: FakeCluster) -> None:
         spark.catalog.dropTempView("flights")
 
 
+def test_the_rows_of_an_update(reads: Reads, cluster: FakeCluster) -> None:
+    numbers(cluster, "a", 6)
+    cluster.create_topic("counts")
+    block = written(SPARK_MD, r"```\n(def write\(frame, batch\):\n.*?)```")
+    stream = reads.stream(startingOffsets="earliest")
+    options = {"pylog.bootstrap.servers": ",".join(cluster.bootstrap_servers), "topic": "counts"}
+    names = {
+        "counts": stream.groupBy("topic").count().selectExpr("cast(count as string) value"),
+        "options": options,
+        "checkpoint": str(reads.folder / "update"),
+    }
+    exec(block.replace(".start()", ".trigger(availableNow=True).start().awaitTermination()"), names)
+    assert values(reads.batch(subscribe="counts")) == ["6"]
+
+
 def test_the_offsets(reads: Reads, cluster: FakeCluster) -> None:
     """The forms of `startingOffsets`, and an `endOffset` of a query's progress, copied."""
     numbers(cluster, "flights", 30, 5)

@@ -161,7 +161,7 @@ def test_large_and_compressed_records_come_in_pieces(cluster: FakeCluster, reads
     [
         ({"startingOffset": "latest"}, "PYLOG_UNKNOWN_OPTION", "startingOffsets"),
         ({"assign": '{"a":[0]}'}, "PYLOG_INVALID_OPTION", "give only one of"),
-        ({"kafka.group.id": "x"}, "PYLOG_OPTION_NOT_OFFERED", "checkpoint"),
+        ({"kafka.security.protocol": "SSL"}, "PYLOG_OPTION_NOT_OFFERED", "without TLS"),
         ({"subscribe": ""}, "PYLOG_INVALID_OPTION", "names no topic"),
         ({"failOnDataLoss": "maybe"}, "PYLOG_INVALID_OPTION", "true or false"),
         ({"maxOffsetsPerTrigger": "0"}, "PYLOG_INVALID_OPTION", "at least 1"),

@@ -20,6 +20,7 @@ from pylog_connector.options import (
     check_values,
     sink_options,
     source_options,
+    without_effect,
 )
 from pylog_connector.positions import EARLIEST, LATEST, Bound
 from pylog_connector.selection import by_names
@@ -160,22 +161,8 @@ def test_an_option_like_no_other_and_a_path() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "pylog.group.id",
-    ],
-)
-def test_options_of_sparks_connector_that_come_later(name: str) -> None:
-    for spelled in (name, name.lower()):
-        with pytest.raises(errors.OptionNotOffered) as error:
-            check_source({**READ, spelled: "0"})
-        refused(error, f"{name}='0'", "not offer", ";")
-
-
-@pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("kafka.group.id", "the checkpoint holds the progress"),
         ("kafka.transactional.id", "transactions of its own"),
         ("kafka.security.protocol", "without TLS"),
         ("pylog.ssl.truststore.location", "without TLS"),
@@ -226,18 +213,17 @@ def test_what_users_of_other_sources_write(name: str, words: str) -> None:
     "name",
     [
         "kafka.session.timeout.ms", "kafka.fetch.min.bytes", "pylog.heartbeat.interval.ms",
-        "kafka.client.rack", "groupIdPrefix", "useDeprecatedOffsetFetching",
+        "kafka.client.rack", "groupIdPrefix", "useDeprecatedOffsetFetching", "kafka.group.id",
+        "pylog.group.id", "kafka.max.poll.records",
     ],
 )  # fmt: skip
-def test_what_cannot_matter_in_spark_is_taken_with_a_line(
-    name: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_cannot_matter_in_spark_is_taken_without_effect(name: str) -> None:
+    plain = source_options(READ, streaming=True)
     for spelled in (name, name.lower()):
-        caplog.clear()
-        source_options({**READ, spelled: "1"}, streaming=True)
-        assert {record.getMessage().split(":")[0] for record in caplog.records} == {
-            f"{name} is taken without effect"
-        }
+        options = {**READ, spelled: "1"}
+        assert source_options(options, streaming=True) == plain
+        assert list(without_effect(options, sink=False)) == [spelled]
+        assert list(without_effect({**WRITE, spelled: "1"}, sink=True)) == [spelled]
 
 
 @pytest.mark.parametrize("name", ["kafka.security.protocol", "pylog.security.protocol"])
@@ -336,8 +322,8 @@ WRONG_OF_SINKS = {
     "pylog.bootstrap.servers": WRONG_OF_SOURCES["pylog.bootstrap.servers"],
     "kafka.bootstrap.servers": WRONG_OF_SOURCES["kafka.bootstrap.servers"],
     "pylog.client.id": WRONG_OF_SOURCES["pylog.client.id"],
-    "pylog.acks": ["0", "1"],
-    "pylog.enable.idempotence": ["false"],
+    "pylog.acks": ["2", "most"],
+    "pylog.enable.idempotence": ["maybe"],
     "pylog.exactly.once": ["", "yes", "1"],
     "sinkId": ["", " ", "x" * 250],
     "pylog.sink.prepared.timeout.ms": ["0", "-1", "1h", "9" * 30],
@@ -451,10 +437,13 @@ def test_options_that_do_not_go_together(options: dict[str, str], words: list[st
     refused(error, *words)
 
 
-def test_a_delay_needs_something_to_wait_for() -> None:
-    with pytest.raises(errors.OptionNotApplicable) as error:
-        source_options({**READ, "maxTriggerDelay": "5s"}, streaming=True)
-    refused(error, "maxTriggerDelay='5s'", "minOffsetsPerTrigger", "leave both out")
+def test_a_delay_without_anything_to_wait_for_is_taken_without_effect() -> None:
+    options = {**READ, "maxTriggerDelay": "5s"}
+    source_options(options, streaming=True)
+    assert without_effect(options, sink=False) == {
+        "maxTriggerDelay": "it bounds the wait for minOffsetsPerTrigger, which is not given"
+    }
+    assert without_effect({**options, "minOffsetsPerTrigger": "2"}, sink=False) == {}
 
 
 @pytest.mark.parametrize(
@@ -506,9 +495,9 @@ def test_what_is_required() -> None:
 
 
 def test_a_source_is_no_sink_and_a_stream_has_no_end() -> None:
-    with pytest.raises(errors.OptionNotApplicable) as error:
-        check_source({**READ, "topic": "a"})
-    refused(error, "topic='a'", "subscribe")
+    with pytest.raises(errors.MissingOption) as error:
+        check_source({"pylog.bootstrap.servers": "h:1", "topic": "a"})
+    refused(error, "subscribe is missing")
     for name, value in (
         ("endingOffsets", "latest"),
         ("endingTimestamp", "5"),
@@ -518,14 +507,37 @@ def test_a_source_is_no_sink_and_a_stream_has_no_end() -> None:
             source_options({**READ, name: value}, streaming=True)
         refused(error, f"{name}={value!r}", "AvailableNow")
     with pytest.raises(errors.OptionNotApplicable) as error:
-        source_options({**READ, "pylog.linger.ms": "1"}, streaming=True)
-    refused(error, "pylog.linger.ms='1'", "source")
+        check_source({**READ, "sinkId": "a"})
+    refused(error, "sinkId='a'", "option of the sink")
     with pytest.raises(errors.OptionNotApplicable) as error:
-        sink_options({**WRITE, "startingOffsets": "latest"})
-    refused(error, "startingOffsets='latest'", "source")
-    with pytest.raises(errors.OptionNotApplicable) as error:
-        sink_options({**WRITE, "pylog.check.crcs": "true"})
-    refused(error, "pylog.check.crcs", "sink")
+        sink_options({**WRITE, "pylog.commit.group": "g"})
+    refused(error, "pylog.commit.group='g'", "option of the source")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("topic", "a"), ("kafka.linger.ms", "1"), ("pylog.acks", "1"), ("kafka.batch.size", "9")],
+)
+def test_what_is_for_writes_changes_nothing_for_a_source(name: str, value: str) -> None:
+    options = {**READ, name: value}
+    assert source_options(options, streaming=True) == source_options(READ, streaming=True)
+    [(found, reason)] = without_effect(options, sink=False).items()
+    assert (found, reason.partition(",")[0]) == (name, "it is for writes")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("includeHeaders", "true"), ("failOnDataLoss", "false"), ("startingOffsets", "latest"),
+        ("subscribe", "b"), ("kafka.isolation.level", "read_committed"),
+        ("pylog.check.crcs", "true"),
+    ],
+)  # fmt: skip
+def test_what_is_for_reads_changes_nothing_for_a_sink(name: str, value: str) -> None:
+    options = {**WRITE, name.lower(): value}
+    assert sink_options(options) == sink_options(WRITE)
+    [(found, reason)] = without_effect(options, sink=True).items()
+    assert (found, reason.partition(",")[0]) == (name.lower(), "it is for reads")
 
 
 @pytest.mark.parametrize(
@@ -558,10 +570,10 @@ def test_the_sinks_settings() -> None:
     )
     assert options.topic == "a"
     assert options.client == {"compression.type": "zstd", "linger.ms": 7, "acks": "all"}
-    for setting, value in (("acks", "1"), ("enable.idempotence", "false")):
-        with pytest.raises(errors.InvalidOption) as error:
-            sink_options({**WRITE, f"pylog.{setting}": value})
-        refused(error, f"pylog.{setting}", "leave the option out")
+    for setting, value in (("acks", "1"), ("acks", "0"), ("enable.idempotence", "false")):
+        weaker = {**WRITE, f"kafka.{setting}": value}
+        assert sink_options(weaker).client == {}
+        assert list(without_effect(weaker, sink=True)) == [f"kafka.{setting}"]
     with pytest.raises(errors.InvalidOption) as error:
         sink_options({**WRITE, "topic": "a b"})
     refused(error, "topic='a b'", "contains ' '")
