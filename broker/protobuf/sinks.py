@@ -139,6 +139,7 @@ def decision_from(request: sink_pb2.DecideSinkBatchRequest) -> DecideBatch:
             OverwrittenTopic(each.topic, TopicId(each.topic_id), tuple(each.starts))
             for each in request.overwritten
         ),
+        request.visible_timeout_ms,
     )
 
 

@@ -164,6 +164,16 @@ def test_a_batch_write_counts_whole_or_not_at_all(
     assert values(cluster, topic, committed=False).total() >= 4_000
 
 
+def test_a_write_is_read_at_once(
+    spark: SparkSession, cluster: LocalCluster, topics: Callable[[str], str]
+) -> None:
+    topic = topics("t")
+    given = {"pylog.bootstrap.servers": cluster.bootstrap_servers, "subscribe": topic}
+    for number in range(1, 6):
+        write(numbers(spark, 100), cluster, topic)
+        assert spark.read.format("pylog").options(**given).load().count() == 100 * number
+
+
 def test_rows_of_several_topics_count_at_once(
     spark: SparkSession, cluster: LocalCluster, topics: Callable[[str], str]
 ) -> None:

@@ -128,6 +128,7 @@ class SinksHandler:
         _check_batch(request.sink, request.run_id, request.batch_id)
         check_items(len(request.members), "attempts")
         _check_not_negative("row_count", request.row_count)
+        _check_not_negative("visible_timeout_ms", request.visible_timeout_ms)
         if len(request.digest) > NAME_LENGTH_MAX:
             raise InvalidRequest(
                 f"digest has {len(request.digest)} characters; the limit is {NAME_LENGTH_MAX}"

@@ -68,7 +68,12 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     check_is_of_no_sink,
     is_of_a_sink,
 )
-from pylog_broker.coordinator.transactions.sinks import SinkCounts, Sinks, TaskTimer
+from pylog_broker.coordinator.transactions.sinks import (
+    SinkCounts,
+    Sinks,
+    TaskTimer,
+    VisibleTimer,
+)
 from pylog_broker.coordinator.transactions.states import TransactionState, check_transition
 from pylog_broker.coordinator.transactions.transaction import (
     LAST_EPOCH,
@@ -192,6 +197,8 @@ class TransactionCoordinator:
                 return self._refuse_waiting(transactional_id)
             case TaskTimer():
                 return self.sinks.on_timer(wall_ms, key)
+            case VisibleTimer():
+                return self.sinks.on_invisible(key)
             case _:
                 assert key == EXPIRY, key
                 return self._expire(wall_ms)
@@ -611,6 +618,7 @@ class TransactionCoordinator:
         decision.records.append(record_of(complete))
         if self._live_of(prepared).waiting:
             decision.effects.append(SetTimer(WakeTimer(prepared.transactional_id), 0))
+        self.sinks.on_complete(prepared.transactional_id, decision)
 
     def _time_out(self, wall_ms: int, transactional_id: str) -> Decision:
         transaction = self.transactions.get(transactional_id)

@@ -114,6 +114,8 @@ class DecideBatch(NamedTuple):
     """A decision: the records of these members count, and those of any other attempt of this batch,
     of earlier ones or of earlier runs do not. `keep_ms`: for how long the decision is remembered.
     `overwritten`: records of these topics that lie below the starts go when the batch counts.
+    `visible_timeout_ms`: the answer waits up to so long for all markers, so that readers of
+    committed records see the batch.
     """
 
     sink: SinkKey
@@ -126,6 +128,7 @@ class DecideBatch(NamedTuple):
     receipt: tuple[WrittenRange, ...]
     keep_ms: int = KEEP_FOREVER
     overwritten: tuple[OverwrittenTopic, ...] = ()
+    visible_timeout_ms: int = 0
 
 
 class BatchDecided(NamedTuple):

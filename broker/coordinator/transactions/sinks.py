@@ -56,6 +56,7 @@ from pylog_broker.coordinator.runtime.decision import (
     Record,
     Reply,
     RequestId,
+    Send,
     SetTimer,
 )
 from pylog_broker.coordinator.transactions.config import TransactionConfig
@@ -64,6 +65,7 @@ from pylog_broker.coordinator.transactions.messages import (
     NeedsProducerId,
     NewStart,
     Overwrite,
+    SendMarkers,
 )
 from pylog_broker.coordinator.transactions.sink_messages import (
     KEEP_FOREVER,
@@ -97,6 +99,11 @@ from pylog_broker.coordinator.transactions.transaction import (
 RUNS_MAX: Final = 200
 """Runs of a query that are remembered. One that is older than so many others is not put out."""
 
+VISIBLE_MS_MAX: Final = 10_000
+"""So long an answer waits at most for markers, whatever is asked for."""
+ANSWERS_MAX: Final = 100
+"""So many answers of a sink wait at most; others are given at once."""
+
 _OPEN: Final = 0
 _PREPARED: Final = 1
 _FREE: Final = 2
@@ -109,6 +116,13 @@ class TaskTimer:
     """An attempt was not renewed, or has waited too long for its decision."""
 
     transactional_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleTimer:
+    """The markers of a decision take too long for its answer to wait for them."""
+
+    sink: SinkKey
 
 
 class Members(Protocol):
@@ -215,8 +229,18 @@ class _Sink:
         )
 
 
+@dataclass(slots=True)
+class _Answers:
+    """Answers to decisions of a sink, which wait until no transaction of it holds back readers."""
+
+    held_by: set[str] = field(default_factory=set)
+    replies: list[Reply] = field(default_factory=list)
+
+
 class Sinks:
-    """Invariant: what it knows is what `replay` has made of records."""
+    """Invariant: what it knows is what `replay` has made of records, but for the answers that
+    wait.
+    """
 
     def __init__(self, config: TransactionConfig, members: Members, counts: SinkCounts) -> None:
         """`counts` go on beyond its own life."""
@@ -224,6 +248,7 @@ class Sinks:
         self._members = members
         self._counts = counts
         self._sinks: dict[SinkKey, _Sink] = {}
+        self._answers: dict[SinkKey, _Answers] = {}
 
     # ---- as a part of a coordinator --------------------------------------------------------------
 
@@ -386,7 +411,8 @@ class Sinks:
     # ---- batches ---------------------------------------------------------------------------------
 
     def decide(self, wall_ms: int, request_id: RequestId, request: DecideBatch) -> Decision:
-        """`BatchDecided`, when the decision is committed.
+        """`BatchDecided`, when the decision is committed, and all transactions of the sink that
+        have ended have their markers; for the latter it waits up to `visible_timeout_ms`.
 
         Raises SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this run
         has decided otherwise, InvalidTxnState where an attempt has ended or is not prepared,
@@ -401,7 +427,11 @@ class Sinks:
             if request.batch_id == last.batch_id and (
                 run_number > last.run_number or _is_repeated(last, request)
             ):
-                return Decision(effects=[Reply(request_id, BatchDecided(last, False))])
+                known = Decision()
+                self._answer_when_visible(
+                    request, sink, Reply(request_id, BatchDecided(last, False)), set(), known
+                )
+                return known
             raise _refusal(last, request.batch_id, run_number)
         if sink.is_empty:
             self._check_room(request.sink, sink)
@@ -432,8 +462,57 @@ class Sinks:
                 by = overwrite if transactional_id in counted else None
                 self._end(wall_ms, request.sink, sink, transactional_id, by, decision)
         self._counts.batches += 1
-        decision.effects.append(Reply(request_id, BatchDecided(made, True)))
+        ending = {
+            effect.message.transactional_id
+            for effect in decision.effects
+            if isinstance(effect, Send) and isinstance(effect.message, SendMarkers)
+        }
+        answer = Reply(request_id, BatchDecided(made, True))
+        self._answer_when_visible(request, sink, answer, ending, decision)
         return decision
+
+    def _answer_when_visible(
+        self,
+        request: DecideBatch,
+        sink: _Sink,
+        answer: Reply,
+        ending: set[str],
+        decision: Decision,
+    ) -> None:
+        """`ending`: the transactions that this decision ends, whose markers are written next."""
+        held_by = ending.union(filter(self._is_prepared, (*sink.tasks, *sink.free)))
+        answers = self._answers.get(request.sink) or _Answers()
+        is_full = len(answers.replies) >= ANSWERS_MAX
+        if not held_by or request.visible_timeout_ms <= 0 or is_full:
+            decision.effects.append(answer)
+            return
+        answers.held_by |= held_by
+        answers.replies.append(answer)
+        self._answers[request.sink] = answers
+        wait_ms = min(request.visible_timeout_ms, VISIBLE_MS_MAX)
+        decision.effects.append(SetTimer(VisibleTimer(request.sink), wait_ms))
+
+    def _is_prepared(self, transactional_id: str) -> bool:
+        known = self._members.transactions.get(transactional_id)
+        return known is not None and known.state.is_prepared
+
+    def on_complete(self, transactional_id: str, decision: Decision) -> None:
+        """All partitions of the transaction have its marker."""
+        if not is_of_a_sink(transactional_id):
+            return
+        key = sink_of(transactional_id)
+        answers = self._answers.get(key)
+        if answers is None:
+            return
+        answers.held_by.discard(transactional_id)
+        if not answers.held_by:
+            decision.effects.append(CancelTimer(VisibleTimer(key)))
+            decision.effects += self._answers.pop(key).replies
+
+    def on_invisible(self, timer: VisibleTimer) -> Decision:
+        """The batch counts all the same: its markers are written until they are there."""
+        answers = self._answers.pop(timer.sink, None)
+        return Decision(effects=[] if answers is None else [*answers.replies])
 
     def _check_counted(self, request: DecideBatch, run_number: int) -> None:
         for member in request.members:

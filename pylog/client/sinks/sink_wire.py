@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pylog import errors
 from pylog.client.sinks.sink_types import (
     FramedPort,
@@ -14,6 +16,11 @@ from pylog.client.sinks.sink_types import (
     SinkRange,
 )
 from pylog.rpc.v1 import group_pb2, log_pb2, sink_pb2
+
+VISIBLE_MS: Final = 2_000
+"""A write returns when readers see it. Where a leader is away, it waits no longer than so for that:
+the batch counts all the same.
+"""
 
 
 def begin_request(attempt: SinkAttempt) -> sink_pb2.BeginSinkTaskRequest:
@@ -51,6 +58,7 @@ def decide_request(batch: SinkBatch) -> sink_pb2.DecideSinkBatchRequest:
             sink_pb2.OverwrittenTopic(topic=topic, topic_id=topic_id, starts=starts)
             for topic, topic_id, starts in batch.overwritten
         ],
+        visible_timeout_ms=VISIBLE_MS,
     )
 
 

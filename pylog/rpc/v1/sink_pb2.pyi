@@ -126,7 +126,7 @@ class PrepareSinkTaskResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class DecideSinkBatchRequest(_message.Message):
-    __slots__ = ("sink", "run_id", "batch_id", "members", "row_count", "checksum", "digest", "receipt", "keep_ms", "overwritten")
+    __slots__ = ("sink", "run_id", "batch_id", "members", "row_count", "checksum", "digest", "receipt", "keep_ms", "overwritten", "visible_timeout_ms")
     SINK_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
@@ -137,6 +137,7 @@ class DecideSinkBatchRequest(_message.Message):
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
     KEEP_MS_FIELD_NUMBER: _ClassVar[int]
     OVERWRITTEN_FIELD_NUMBER: _ClassVar[int]
+    VISIBLE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     sink: SinkKey
     run_id: str
     batch_id: int
@@ -147,7 +148,8 @@ class DecideSinkBatchRequest(_message.Message):
     receipt: _containers.RepeatedCompositeFieldContainer[SinkRange]
     keep_ms: int
     overwritten: _containers.RepeatedCompositeFieldContainer[OverwrittenTopic]
-    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., batch_id: _Optional[int] = ..., members: _Optional[_Iterable[_Union[SinkMember, _Mapping]]] = ..., row_count: _Optional[int] = ..., checksum: _Optional[int] = ..., digest: _Optional[str] = ..., receipt: _Optional[_Iterable[_Union[SinkRange, _Mapping]]] = ..., keep_ms: _Optional[int] = ..., overwritten: _Optional[_Iterable[_Union[OverwrittenTopic, _Mapping]]] = ...) -> None: ...
+    visible_timeout_ms: int
+    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., batch_id: _Optional[int] = ..., members: _Optional[_Iterable[_Union[SinkMember, _Mapping]]] = ..., row_count: _Optional[int] = ..., checksum: _Optional[int] = ..., digest: _Optional[str] = ..., receipt: _Optional[_Iterable[_Union[SinkRange, _Mapping]]] = ..., keep_ms: _Optional[int] = ..., overwritten: _Optional[_Iterable[_Union[OverwrittenTopic, _Mapping]]] = ..., visible_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class DecideSinkBatchResponse(_message.Message):
     __slots__ = ("error", "decision", "is_new")

@@ -103,7 +103,7 @@ class SinkServicer:
 
     def DecideSinkBatch(self, request, context):
         """These attempts count, all others of this batch and of earlier ones do not. Answered when the decision
-        is committed; asked again it gives the same answer.
+        is committed, or `visible_timeout_ms` later; asked again it gives the same answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

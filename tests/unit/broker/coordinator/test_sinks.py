@@ -43,7 +43,11 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     placement_of,
     sink_of,
 )
-from pylog_broker.coordinator.transactions.sinks import RUNS_MAX, SinkCounts
+from pylog_broker.coordinator.transactions.sinks import (
+    ANSWERS_MAX,
+    RUNS_MAX,
+    SinkCounts,
+)
 from pylog_broker.coordinator.transactions.transaction import (
     LAST_EPOCH,
     NO_IDENTITY,
@@ -93,9 +97,18 @@ class Sinks(TransactionShard):
         self, *members: Member, batch: int = 0, run: str = RUN, rows: int = 11, **more: Any
     ) -> Any:
         """The answer to DecideSinkBatch."""
-        keep_ms = more.get("keep_ms", KEEP_FOREVER)
-        request = DecideBatch(SINK, run, batch, members, rows, 77, "", RECEIPT, keep_ms)
-        return self.answer(lambda c, r: c.sinks.decide(self.wall_ms, r, request))
+        self.advance(0)
+        return self.replies[self.ask_decide(*members, batch=batch, run=run, rows=rows, **more)]
+
+    def ask_decide(
+        self, *members: Member, batch: int = 0, run: str = RUN, rows: int = 11, **more: Any
+    ) -> int:
+        """The number of a DecideSinkBatch."""
+        keep_ms, visible_ms = more.get("keep_ms", KEEP_FOREVER), more.get("visible_ms", 0)
+        request = DecideBatch(
+            SINK, run, batch, members, rows, 77, "", RECEIPT, keep_ms, (), visible_ms
+        )
+        return self.ask(lambda c, r: c.sinks.decide(self.wall_ms, r, request))
 
     def abort(self, *, batch: int = 0, run: str = RUN) -> Any:
         request = AbortBatch(SINK, run, batch)
@@ -238,6 +251,43 @@ def test_an_abort_undoes_no_decision(shard: Sinks) -> None:
     shard.decide(member)
     assert shard.abort() == BatchAborted(0)
     assert shard.states() == {"0": "PrepareCommit"}
+
+
+def test_a_decision_is_answered_when_readers_see_it(shard: Sinks) -> None:
+    lost, won, silent = shard.staged(0), shard.staged(0, attempt=1), shard.begin_task(1)
+    asked = shard.ask_decide(won, visible_ms=1_000)
+    assert asked not in shard.replies
+    assert shard.states() == {"0": "PrepareAbort", "1": "PrepareCommit", "2": "CompleteAbort"}
+    again = shard.ask_decide(won, visible_ms=1_000)
+    for markers in shard.sent:
+        assert asked not in shard.replies
+        shard.tell_written(markers, *markers.partitions)
+    made = shard.replies[asked].batch
+    assert (shard.replies[asked], shard.replies[again]) == (
+        BatchDecided(made, True),
+        BatchDecided(made, False),
+    )
+    shard.advance(5_000)
+    assert shard.decide(won, visible_ms=1_000) == BatchDecided(made, False), "it is seen"
+    assert {lost, silent}.isdisjoint({won})
+
+
+def test_an_answer_waits_for_markers_only_for_a_while(shard: Sinks) -> None:
+    member = shard.staged()
+    asked = shard.ask_decide(member, visible_ms=1_000)
+    shard.advance(999)
+    assert asked not in shard.replies
+    shard.advance(1)
+    assert isinstance(shard.replies[asked], BatchDecided)
+    shard.write_markers()
+    assert shard.states() == {"0": "CompleteCommit"}
+
+
+def test_no_more_than_some_answers_wait(shard: Sinks) -> None:
+    member = shard.staged()
+    waiting = [shard.ask_decide(member, visible_ms=1_000) for _ in range(ANSWERS_MAX)]
+    assert isinstance(shard.decide(member, visible_ms=1_000), BatchDecided)
+    assert not shard.replies.keys() & set(waiting)
 
 
 def test_an_attempt_is_aborted_alone(shard: Sinks) -> None:
