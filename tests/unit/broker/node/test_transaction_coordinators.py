@@ -281,6 +281,19 @@ def test_the_coordinator_is_asked_again_while_it_moves_or_is_busy() -> None:
     run(test)
 
 
+def test_a_broker_that_does_not_know_the_topic_yet_asks_when_it_does() -> None:
+    async def test() -> None:
+        world = World()
+        known, world.metadata = world.metadata, Metadata("t")
+        asked = asyncio.ensure_future(added(world, "b"))
+        await asyncio.sleep(0)
+        assert not asked.done()
+        world.metadata = known
+        assert await asked == {A: None, B: None}
+
+    run(test)
+
+
 def test_what_the_coordinator_refuses_is_told() -> None:
     async def test() -> None:
         world = World(errors.ProducerFenced.code)
@@ -301,7 +314,7 @@ def test_a_coordinator_that_does_not_answer_is_given_up(monkeypatch: pytest.Monk
         with pytest.raises(errors.CoordinatorNotAvailable, match="of 'a' did not answer"):
             await added(world, "a")
         world.metadata = Metadata("t")
-        with pytest.raises(errors.InvalidProducerIdMapping, match="no transactions yet"):
+        with pytest.raises(errors.CoordinatorNotAvailable, match="no topic __transaction_state"):
             await added(world, "a")
 
     run(test)
