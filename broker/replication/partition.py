@@ -66,6 +66,7 @@ class Partition:
         "directory_id",
         "following",
         "high_watermark",
+        "is_reassigning",
         "is_watched",
         "isr",
         "leader",
@@ -108,6 +109,7 @@ class Partition:
         self.partition_epoch = PartitionEpoch(-1)
         self.replicas: tuple[BrokerId, ...] = ()
         self.isr: tuple[BrokerId, ...] = ()
+        self.is_reassigning = False
         self.directory_id = ""  # of the log directory in which the metadata have this replica
         self.leading: LeaderState | None = None
         self.following: FollowerState | None = None
@@ -219,6 +221,7 @@ class Partition:
         self.partition_epoch = record.partition_epoch
         self.replicas = record.replicas
         self.isr = record.isr
+        self.is_reassigning = record.is_reassigning
         self.directory_id = record.directory_of(self.me)
 
     @property
