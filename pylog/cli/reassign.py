@@ -49,9 +49,11 @@ def reassign() -> None:
 
 
 @reassign.command()
-@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True,
-                shell_complete=complete_topics)  # fmt: skip
-@click.option("--brokers", required=True, metavar="ID[,ID...]", help="Brokers that may be used.")
+@click.argument("topics", metavar="TOPIC...", nargs=-1, shell_complete=complete_topics)
+@click.option("--all", "everything", is_flag=True, help="All topics, internal ones as well.")
+@click.option(
+    "--brokers", metavar="ID[,ID...]", help="Brokers that may be used; default: all live ones."
+)
 @click.option("--replicas", "factor", type=click.IntRange(1, INT_MAX), metavar="N",
               help="Replicas of each partition; default: as many as it has.")  # fmt: skip
 @click.option(
@@ -64,7 +66,8 @@ def reassign() -> None:
 def plan(
     settings: Settings,
     topics: tuple[str, ...],
-    brokers: str,
+    everything: bool,
+    brokers: str | None,
     factor: int | None,
     save_current: IO[str] | None,
 ) -> None:
@@ -74,16 +77,21 @@ def plan(
 
     \b
     pylog reassign plan orders --brokers 2,3,4 > plan.json
-    pylog reassign plan __consumer_offsets --brokers 1,2,3 --replicas 3 > plan.json
+    pylog reassign plan __consumer_offsets --replicas 3 > plan.json
+    pylog reassign plan --all --brokers 1,2,3 > plan.json
     """
-    wanted = _broker_ids(brokers)
+    if everything == bool(topics):
+        raise click.UsageError("name topics, or give --all")
+    wanted = None if brokers is None else _broker_ids(brokers)
     with settings.admin() as admin:
         cluster = admin.describe_cluster(include_fenced_brokers=True)
         racks = {broker.id: broker.rack for broker in cluster.brokers}
+        if wanted is None:
+            wanted = [broker.id for broker in cluster.brokers if not broker.fenced]
         unknown = [broker for broker in wanted if broker not in racks]
         if unknown:
             raise errors.BrokerIdNotRegistered(f"no broker {unknown[0]} is registered")
-        current = _replicas_of(admin, topics)
+        current = _replicas_of(admin, admin.list_topics(internal=True) if everything else topics)
     proposed = plans.planned(current, {broker: racks[broker] for broker in wanted}, factor)
     if save_current is not None:
         save_current.write(plans.written(current) + "\n")
