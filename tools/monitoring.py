@@ -64,7 +64,8 @@ ROWS: list[tuple[str, list[Panel]]] = [
         ("Under-replicated partitions", "short", {
             "under-replicated": f"sum(pylog_under_replicated_partitions{HERE})",
             "under min ISR": f"sum(pylog_under_min_isr_partitions{HERE})",
-            "at min ISR": f"sum(pylog_at_min_isr_partitions{HERE})"}),
+            "at min ISR": f"sum(pylog_at_min_isr_partitions{HERE})",
+            "reassigning": f"sum(pylog_reassigning_partitions{HERE})"}),
         ("Elections per second", "ops", {
             "elections": rate("pylog_controller_leader_elections_total", "job"),
             "unclean": rate("pylog_controller_unclean_leader_elections_total", "job")}),

@@ -68,7 +68,8 @@ class InternalTopics:
         self._warned.add(wanted.name)
         text = (
             f"internal topic {wanted.name} has {replicas} replicas of a partition; in a cluster of "
-            f"this size it would be made with {wanted.replication_factor}"
+            f"this size it would be made with {wanted.replication_factor}: pylog reassign plan "
+            f"{wanted.name} --replicas {wanted.replication_factor} makes a plan to that end"
         )
         return [Report(text, warning=True)]
 

@@ -78,8 +78,11 @@ PARTITIONS: Final = Metric("pylog_partitions", "gauge", "Replicas on this broker
 LEADERS: Final = Metric("pylog_leaders", "gauge", "Partitions that this broker leads.")
 UNDER_REPLICATED: Final = Metric(
     "pylog_under_replicated_partitions", "gauge",
-    "Partitions led here whose ISR is smaller than their replicas.",
+    "Partitions led here whose ISR is smaller than their replicas, without those that a move adds.",
 )  # fmt: skip
+REASSIGNING: Final = Metric(
+    "pylog_reassigning_partitions", "gauge", "Partitions led here that move to other brokers."
+)
 UNDER_MIN_ISR: Final = Metric(
     "pylog_under_min_isr_partitions", "gauge",
     "Partitions led here whose ISR is below min.insync.replicas: acks=all is refused.",

@@ -85,6 +85,7 @@ class BrokerParts:
 class _Totals:
     leaders: int = 0
     under_replicated: int = 0
+    reassigning: int = 0
     under_min_isr: int = 0
     at_min_isr: int = 0
     offline: int = 0
@@ -201,6 +202,7 @@ class BrokerMetrics:
         page.add(names.PARTITIONS, len(partitions))
         page.add(names.LEADERS, totals.leaders)
         page.add(names.UNDER_REPLICATED, totals.under_replicated)
+        page.add(names.REASSIGNING, totals.reassigning)
         page.add(names.UNDER_MIN_ISR, totals.under_min_isr)
         page.add(names.AT_MIN_ISR, totals.at_min_isr)
         page.add(names.OFFLINE_REPLICAS, totals.offline)
@@ -383,7 +385,9 @@ def _count_led(partition: Partition, totals: _Totals, lag: Callable[[str], None]
     leading = partition.leading
     assert leading is not None
     totals.leaders += 1
-    totals.under_replicated += len(partition.isr) < len(partition.replicas)
+    counted = len(partition.replicas) - len(leading.adding)
+    totals.under_replicated += len(partition.isr) < counted
+    totals.reassigning += partition.is_reassigning
     totals.under_min_isr += leading.is_under_min_isr
     totals.at_min_isr += len(leading.isr) == leading.effective_min_isr
     topic, number = partition.topic_partition

@@ -67,6 +67,7 @@ class Partition:
         "directory_id",
         "following",
         "high_watermark",
+        "is_reassigning",
         "is_watched",
         "isr",
         "leader",
@@ -109,6 +110,7 @@ class Partition:
         self.partition_epoch = PartitionEpoch(-1)
         self.replicas: tuple[BrokerId, ...] = ()
         self.isr: tuple[BrokerId, ...] = ()
+        self.is_reassigning = False
         self.directory_id = ""  # of the log directory in which the metadata have this replica
         self.leading: LeaderState | None = None
         self.following: FollowerState | None = None
@@ -221,6 +223,7 @@ class Partition:
         self.partition_epoch = record.partition_epoch
         self.replicas = record.replicas
         self.isr = record.isr
+        self.is_reassigning = record.is_reassigning
         self.directory_id = record.directory_of(self.me)
 
     @property

@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "local": ("pylog.cli.local:local", "Run a cluster on this machine, without Spark."),
     "paths": ("pylog.cli.paths:paths", "Print where broker_app.py and spark-conf are."),
     "produce": ("pylog.cli.produce:produce", "Send lines of a file or of standard input."),
+    "reassign": ("pylog.cli.reassign:reassign", "Move partitions to other brokers."),
     "sinks": ("pylog.cli.sinks:sinks", "Look at sinks of queries, abort and forget them."),
     "top": ("pylog.cli.top:top", "Watch topics, groups and their lag."),
     "topics": ("pylog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
@@ -47,7 +48,6 @@ COMMANDS: Final = {
 NOT_OFFERED: Final[Mapping[str, str]] = {
     "acls": "authorization is not offered yet",
     "quotas": "quotas are not offered yet",
-    "reassign": "moving replicas is not offered yet; place them when a topic is created",
 }
 """Commands to come: they say so, and nothing else lists them."""
 

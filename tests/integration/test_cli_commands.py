@@ -304,7 +304,7 @@ def test_a_bench_ends_by_its_time(run: Run) -> None:
 
 
 def test_commands_to_come_say_so(run: Run) -> None:
-    for name in ("acls", "quotas", "reassign"):
+    for name in ("acls", "quotas"):
         status, out, err = run(name, "list", "--whatever")
         assert (status, out) == (1, "")
         assert err.startswith(f"pylog: NOT_OFFERED: pylog {name}: ")

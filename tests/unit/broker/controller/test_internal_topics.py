@@ -236,7 +236,8 @@ def test_a_topic_of_an_older_cluster_stays_as_it_is_and_an_operator_hears_of_it_
     warnings = [e.message for e in grown.others if isinstance(e, Report) and e.warning]
     assert warnings == [
         "internal topic __consumer_offsets has 1 replicas of a partition; in a cluster of this "
-        "size it would be made with 3"
+        "size it would be made with 3: pylog reassign plan __consumer_offsets --replicas 3 makes a "
+        "plan to that end"
     ]
 
 

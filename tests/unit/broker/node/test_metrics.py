@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pylog.errors import ThrottlingQuotaExceeded
-from pylog.model import BrokerId, TopicPartition
+from pylog.model import BrokerId, PartitionEpoch, TopicPartition
 from pylog.records.batch import read_header
 from pylog_broker.api.producer_id_quota import ProducerIdQuota
 from pylog_broker.config import BrokerConfig
@@ -202,7 +203,7 @@ def test_many_replicas_are_written_in_slices_and_shown_up_to_a_limit(
             **{
                 name: getattr(partition, name)
                 for name in ("offline", "has_log", "log", "high_watermark", "leading",
-                             "leader_epoch", "isr", "replicas")
+                             "leader_epoch", "isr", "replicas", "is_reassigning")
             },
             topic_partition=TopicPartition("t", number),
         )  # fmt: skip
@@ -250,3 +251,22 @@ def test_readiness_follows_the_life_of_a_broker(group: BrokerGroup) -> None:
         (True, "broker 1 serves, epoch 4"),
         (False, "stopping: asked to stop"),
     ]
+
+
+def test_a_partition_that_moves_is_not_under_replicated(group: BrokerGroup) -> None:
+    group.create_topic((1, 2))
+    group.cut_links = {(THREE, ONE)}
+    old = group.record()
+    group.append(
+        replace(
+            old,
+            replicas=(THREE, *old.replicas),
+            adding_replicas=(THREE,),
+            removing_replicas=old.replicas,
+            partition_epoch=PartitionEpoch(old.partition_epoch + 1),
+        )
+    )
+    group.tell()
+    samples, _ = scrape(parts_of(group, ONE))
+    assert value(samples, "pylog_reassigning_partitions") == 1
+    assert value(samples, "pylog_under_replicated_partitions") == 0

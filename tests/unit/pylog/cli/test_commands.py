@@ -234,3 +234,43 @@ def test_help_lists_every_command(run: Run) -> None:
     assert status == 0
     for command in ("topics", "produce", "consume", "cluster", "local", "paths"):
         assert f"  {command} " in out
+
+
+def test_partitions_are_moved(cluster: FakeCluster, run: Run, tmp_path: Path) -> None:
+    """In this cluster a move to broker 9 does not end."""
+    cluster.create_topic("a", 2)
+    status, out, _ = run("reassign", "plan", "a", "--brokers", "2")
+    assert status == 0
+    target = [{"topic": "a", "partition": n, "replicas": [2]} for n in (0, 1)]
+    assert json.loads(out) == {"version": 1, "partitions": target}
+    target[0]["replicas"] = [9]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": target}))
+    status, out, err = run("reassign", "execute", str(plan), "--throttle", "1000")
+    assert (status, err) == (0, "2 partitions begin to move, with 1000 B a second at most")
+    assert [item["replicas"] for item in json.loads(out)["partitions"]] == [[1], [2]]
+    assert cluster.configs[0, ""] == {
+        "leader.replication.throttled.rate": "1000",
+        "follower.replication.throttled.rate": "1000",
+    }
+    assert cluster.configs[1, "a"] == {
+        "leader.replication.throttled.replicas": "0:1",
+        "follower.replication.throttled.replicas": "0:9",
+    }
+    status, out, _ = run("reassign", "status", str(plan), "--json")
+    assert (status, [row["state"] for row in json.loads(out)]) == (0, ["moves", "done"])
+    assert run("reassign", "list")[1].splitlines()[-1].split() == ["a", "0", "9,1", "9", "1"]
+    assert run("reassign", "cancel", str(plan))[:2] == (0, "cancelled a-0\n")
+    assert run("reassign", "cancel", str(plan))[:2] == (0, "no partition of the plan moves\n")
+    assert run("reassign", "list", "--json")[:2] == (0, "[]\n")
+
+
+def test_wrong_plans_are_told(cluster: FakeCluster, run: Run, tmp_path: Path) -> None:
+    cluster.create_topic("a")
+    plan = tmp_path / "plan.json"
+    plan.write_text("7")
+    status, _, err = run("reassign", "execute", str(plan))
+    assert (status, err.splitlines()[-1][:21]) == (2, "Error: the plan must ")
+    status, _, err = run("reassign", "plan", "a", "--brokers", "7")
+    assert (status, err) == (1, "pylog: BROKER_ID_NOT_REGISTERED: no broker 7 is registered")
+    assert run("reassign", "plan", "a", "--brokers", "x")[0] == 2
