@@ -84,7 +84,7 @@ class SinkRow(ConnectorError):
 
 
 class SaveMode(ConnectorError):
-    """A save mode that the sink does not have."""
+    """A save mode that the sink does not have, or not with these options."""
 
     condition = "PYLOG_SAVE_MODE"
 

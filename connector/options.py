@@ -103,7 +103,7 @@ class SourceOptions:
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     """Where to write. `client` has only the given settings, by their dotted names;
-    `bootstrap_option` is what the user called the addresses.
+    `bootstrap_option` is what the user called the addresses. `overwrites`: by the write's mode.
     """
 
     bootstrap: tuple[Address, ...]
@@ -115,6 +115,7 @@ class SinkOptions:
     prepared_timeout_ms: int = PREPARED_TIMEOUT_MS
     idempotency_key: str | None = None
     idempotency_retention_ms: int = IDEMPOTENCY_RETENTION_MS
+    overwrites: bool = False
 
 
 def check_values(options: Mapping[str, str]) -> None:

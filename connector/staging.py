@@ -65,6 +65,24 @@ def stage_batches(
         raise
 
 
+def stage_nothing(options: SinkOptions, batch: SinkBatchId, task: int) -> TaskReport:
+    """An attempt without rows, as the decision about a batch that overwrites topics has at least
+    one. `task` is a number that no task has.
+
+    Raises SinkSuperseded, BatchAlreadyWritten, WriteFailed.
+    """
+    staging = _Task(options, batch, task, 0)
+    try:
+        staging.begin()
+        return staging.report()
+    except PylogError as error:
+        staging.drop()
+        raise of_sink(error, batch, options) from error
+    except BaseException:
+        staging.drop()
+        raise
+
+
 class _Task:
     """One attempt. It begins with its first row."""
 
@@ -82,16 +100,21 @@ class _Task:
         """How its rows go."""
         return Way(self._send, self._flush, self.drop, self._failed)
 
+    def begin(self) -> None:
+        """Get a transaction, or hear that the batch counts already."""
+        kept = staging_producer_for(self._options)
+        if not kept.producer.is_between_attempts:  # a task was given up in the middle
+            self.drop()
+            kept = staging_producer_for(self._options)
+        self._decided = kept.producer.begin_attempt(self._attempt)
+        self._has_begun = True
+
     def _send(self, part: TopicRows) -> Future[Any] | None:
         from pylog.records.row_checksum import rows_checksum
 
-        kept = staging_producer_for(self._options)
         if not self._has_begun:
-            if not kept.producer.is_between_attempts:  # a task was given up in the middle
-                self.drop()
-                kept = staging_producer_for(self._options)
-            self._decided = kept.producer.begin_attempt(self._attempt)
-            self._has_begun = True
+            self.begin()
+        kept = staging_producer_for(self._options)
         self._rows += part.rows.num_rows
         self._checksum += rows_checksum(part.topic, part.rows)
         if self._decided is not None:
