@@ -70,7 +70,10 @@ def decide(reports: Sequence[TaskReport | None], options: SinkOptions) -> SinkDe
         raise
     except errors.PylogError as error:
         raise of_sink(error, batch, options) from error
-    if not is_new:
+    if is_new:
+        for warning in sorted({report.warning for report in told} - {""}):
+            logger.warning("%s", warning)
+    else:
         _compare(told, decided, options)
     return decided
 

@@ -178,6 +178,12 @@ class BatchAlreadyWritten(ConnectorError):
     condition = "PYLOG_BATCH_ALREADY_WRITTEN"
 
 
+class SinkTaken(ConnectorError):
+    """Another query has written with the same `sinkId`."""
+
+    condition = "PYLOG_SINK_TAKEN"
+
+
 class IdempotencyConflict(ConnectorError):
     """A write with the same `idempotencyKey` has written other rows."""
 

@@ -73,6 +73,11 @@ def batch_of_job(job: str, options: SinkOptions) -> SinkBatchId:
     return SinkBatchId(SinkKey(f"job:{job}", sink_id_of(options)), job, BATCH_OF_JOBS, keep_ms)
 
 
+def is_query(query_id: str) -> bool:
+    """Whether it is the id of a streaming query, and not of a batch write of its own."""
+    return _UUID.fullmatch(query_id) is not None
+
+
 def sink_id_of(options: SinkOptions) -> str:
     """The option, or else the destination."""
     return options.sink_id or options.topic or ALL_TOPICS

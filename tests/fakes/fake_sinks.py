@@ -216,6 +216,9 @@ class FakeSinks(sink_pb2_grpc.SinkServicer):
         """All of them, by broker 1."""
         response = sink_pb2.ListSinksResponse()
         for (query_id, sink_id), sink in self._world.sinks.items() if self._broker == 1 else ():
+            wanted = request.query_id in ("", query_id) and request.sink_id in ("", sink_id)
+            if not wanted:
+                continue
             told = response.sinks.add(held_since_ms=-1, prepared_since_ms=-1)
             told.sink.query_id, told.sink.sink_id = query_id, sink_id
             if sink.decision is not None:

@@ -236,6 +236,22 @@ def test_a_checkpoint_that_was_put_back_is_refused_by_name(
     assert values(cluster, here) == each_once(900)
 
 
+def test_a_checkpoint_that_was_deleted_is_noticed(
+    spark: SparkSession, cluster: LocalCluster, topics: Callable[[str], str], tmp_path: Path
+) -> None:
+    there, here = topics("from"), topics("to")
+    write(numbers(spark, 300), cluster, there)
+    frame = source(spark, cluster, there)
+    first = copy(frame, cluster, here, tmp_path / "a", sinkId="mine")
+    first.awaitTermination()
+    with pytest.raises(PySparkException, match=rf"PYLOG_SINK_TAKEN.*query {first.id} has written"):
+        copy(frame, cluster, here, tmp_path / "b", sinkId="mine").awaitTermination()
+    assert values(cluster, here) == each_once(300)
+    takeover = {"sinkId": "mine", "pylog.sink.takeover": "true"}
+    copy(frame, cluster, here, tmp_path / "c", **takeover).awaitTermination()
+    assert values(cluster, here) == Counter({n: 2 for n in range(300)})
+
+
 def test_two_writes_of_one_batch_need_an_id_each(
     spark: SparkSession, cluster: LocalCluster, topics: Callable[[str], str], tmp_path: Path
 ) -> None:
