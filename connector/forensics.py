@@ -27,7 +27,10 @@ _SETTINGS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
 
 def why_deleted(options: SourceOptions, reader: RangeReader, at: TopicPartition) -> str:
     """Ends a sentence that says that records of a partition were deleted."""
-    overwritten = why_overwritten(options, at, _first(reader, at))
+    try:
+        overwritten = why_overwritten(options, at, _first(reader, at))
+    except PylogError:
+        overwritten = None
     if overwritten is not None:
         return overwritten
     return by_whom(_settings(options, at.topic)) + oldest(_oldest_ms(reader, at))
@@ -37,20 +40,18 @@ def why_overwritten(
     options: SourceOptions, at: TopicPartition, first: int | None, *, with_rows: bool = False
 ) -> str | None:
     """The same of a partition that begins at `first` because a batch write has overwritten the
-    topic; None where none is known. `with_rows`: that has written to the partition.
+    topic; None where none is known. `with_rows`: that has written to the partition. Raises why
+    brokers cannot tell.
     """
     from pylog.client.admin.admin import AdminClient
 
     if first is None:
         return None
-    try:
-        with AdminClient(
-            bootstrap_servers=[str(address) for address in options.bootstrap],
-            default_api_timeout_ms=ASK_MS_MAX,
-        ) as admin:
-            found = admin.list_sinks(receipts=True)
-    except PylogError:
-        return None
+    with AdminClient(
+        bootstrap_servers=[str(address) for address in options.bootstrap],
+        default_api_timeout_ms=ASK_MS_MAX,
+    ) as admin:
+        found = admin.list_sinks(receipts=True)
     for sink in found:
         if sink.last is not None and first in sink.last.start_of(at, with_rows=with_rows):
             moment = datetime.datetime.fromtimestamp(sink.last.decided_ms / 1000, datetime.UTC)
