@@ -166,6 +166,20 @@ def admin_for(options: SourceOptions) -> AdminClient:
     return AdminClient(**given)
 
 
+def bounds_reader_for(options: SinkOptions) -> RangeReader:
+    """A reader of where partitions begin and end, for a sink's driver: the caller closes it."""
+    from pylog.client.ranges.range_reader import RangeReader
+    from pylog.client.settings import CONSUMER_SETTINGS
+
+    given = {
+        name.replace(".", "_"): value
+        for name, value in options.client.items()
+        if name in CONSUMER_SETTINGS
+    }
+    given["bootstrap_servers"] = [str(address) for address in options.bootstrap]
+    return RangeReader(CONSUMER_SETTINGS.parse(given))
+
+
 def producer_for(options: SinkOptions) -> KeptProducer[Producer]:
     """This process's producer for a sink's cluster and settings: acks=all, idempotent."""
 

@@ -10,12 +10,19 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import MutableMapping
+from dataclasses import replace
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pylog_connector.errors import SaveMode
-from pylog_connector.option_names import BOOTSTRAP, STREAM_ONLY, check_names, legible
+from pylog_connector.option_names import (
+    BOOTSTRAP,
+    EXACTLY_ONCE,
+    STREAM_ONLY,
+    check_names,
+    legible,
+)
 from pylog_connector.options import (
     SinkOptions,
     SourceOptions,
@@ -76,14 +83,14 @@ class PylogDataSource(DataSource):
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """A batch write; SaveMode for anything but append."""
-        if overwrite:
-            raise SaveMode(
-                "a log cannot be overwritten by a write; use mode('append'), and delete the "
-                "topic's records first if they are to go"
-            )
+        """A batch write; SaveMode for an overwrite that would not be exactly once."""
         options, columns = self._sink(schema)
-        return BatchWriter(options, columns)
+        if overwrite and not options.exactly_once:
+            raise SaveMode(
+                f"mode('overwrite') replaces a topic as a whole, which needs a decision about all "
+                f"tasks; leave {EXACTLY_ONCE}=false out, or use mode('append')"
+            )
+        return BatchWriter(replace(options, overwrites=overwrite), columns)
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:

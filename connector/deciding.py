@@ -14,7 +14,7 @@ from pylog import errors
 from pylog.client.sinks.sink_decider import SinkDecider
 from pylog.client.sinks.sink_types import CoordinatorPorts, SinkBatch, SinkDecision
 from pylog_connector.clients import staging_producer_for
-from pylog_connector.errors import WriteFailed
+from pylog_connector.errors import ConnectorError, WriteFailed
 from pylog_connector.options import SinkOptions
 from pylog_connector.sink_identity import SinkBatchId
 from pylog_connector.staged import (
@@ -42,13 +42,15 @@ T = TypeVar("T")
 def decide(reports: Sequence[TaskReport | None], options: SinkOptions) -> SinkDecision | None:
     """Have the batch count. None: no task had a row, and there is nothing to decide.
 
-    Raises WriteFailed, SinkSuperseded, BatchAlreadyWritten, IdempotencyConflict; nothing of the
-    batch counts then, unless it says so.
+    Raises WriteFailed, SinkSuperseded, BatchAlreadyWritten, IdempotencyConflict, and UnknownTopic
+    for one that is to be overwritten; nothing of the batch counts then, unless it says so.
     """
     told = complete(reports)
     if not told:
         return None
     batch = told[0].batch
+    if options.overwrites and not any(report.staged or report.decided for report in told):
+        told = _with_an_attempt(told, options)
     staged = staged_in(told)
     known = next((report.decided for report in told if report.decided is not None), None)
     if known is not None:
@@ -61,12 +63,18 @@ def decide(reports: Sequence[TaskReport | None], options: SinkOptions) -> SinkDe
         return known
     if not staged and not batch.is_keyed:
         return None
-    wanted = to_decide(told)
+    where = staged[0].coordinator if staged else None
+    decide_it = _overwrite if options.overwrites and staged else _decided
     try:
-        decided, is_new = _decided(staged[0].coordinator if staged else None, wanted, options)
+        decided, is_new = decide_it(where, to_decide(told), options)
+    except ConnectorError:
+        raise
     except errors.PylogError as error:
         raise of_sink(error, batch, options) from error
-    if not is_new:
+    if is_new:
+        for warning in sorted({report.warning for report in told} - {""}):
+            logger.warning("%s", warning)
+    else:
         _compare(told, decided, options)
     return decided
 
@@ -110,6 +118,28 @@ def _compare(told: Sequence[TaskReport], decided: SinkDecision, options: SinkOpt
     if told[0].batch.is_keyed:
         raise conflict(options, how)
     logger.warning("%s", told_of_difference(told[0].batch, how))
+
+
+def _with_an_attempt(told: list[TaskReport], options: SinkOptions) -> list[TaskReport]:
+    """No task had a row: topics that are named otherwise lose what they have all the same."""
+    from pylog_connector.staging import stage_nothing
+
+    if options.topic is None:
+        return told
+    return [*told, stage_nothing(options, told[0].batch, len(told))]
+
+
+def _overwrite(
+    where: CoordinatorPorts | None, wanted: SinkBatch, options: SinkOptions
+) -> tuple[SinkDecision, bool]:
+    """The decision, when it has been carried out; or a little earlier, with a warning."""
+    from pylog_connector.overwriting import destinations, overwriting
+
+    with overwriting(options) as overwrites:
+        topics = overwrites.topics(destinations(options, wanted.receipt), wanted.receipt)
+        decided, is_new = _decided(where, wanted._replace(overwritten=tuple(topics)), options)
+        overwrites.wait(decided.overwritten, _timeout_ms(options))
+    return decided, is_new
 
 
 def _decided(

@@ -119,6 +119,11 @@ DESCRIBED: Final[dict[str, Described]] = {
         "Sink: tells apart what one query writes. Two writes of one batch in `foreachBatch` to the "
         "same topic need one each.",
     ),
+    "pylog.sink.takeover": Described(
+        "true or false", "false",
+        "Sink: whether a new query may write with a `sinkId` with which another one has written, "
+        "as when the checkpoint was deleted. Without an explicit `sinkId` it may, with a warning.",
+    ),
     "pylog.sink.prepared.timeout.ms": Described(
         "milliseconds", "900000",
         "Sink: how long what a task has written waits for the end of its batch. Readers of "

@@ -84,7 +84,7 @@ class SinkRow(ConnectorError):
 
 
 class SaveMode(ConnectorError):
-    """A save mode that the sink does not have."""
+    """A save mode that the sink does not have, or not with these options."""
 
     condition = "PYLOG_SAVE_MODE"
 
@@ -176,6 +176,12 @@ class BatchAlreadyWritten(ConnectorError):
     """The batch, or a later one, was written to the sink by another write."""
 
     condition = "PYLOG_BATCH_ALREADY_WRITTEN"
+
+
+class SinkTaken(ConnectorError):
+    """Another query has written with the same `sinkId`."""
+
+    condition = "PYLOG_SINK_TAKEN"
 
 
 class IdempotencyConflict(ConnectorError):

@@ -30,6 +30,7 @@ BOOTSTRAP_ALIAS: Final = "kafka.bootstrap.servers"
 COMMIT_GROUP: Final = "pylog.commit.group"
 EXACTLY_ONCE: Final = "pylog.exactly.once"
 PREPARED_TIMEOUT: Final = "pylog.sink.prepared.timeout.ms"
+TAKEOVER: Final = "pylog.sink.takeover"
 IDEMPOTENCY_RETENTION: Final = "pylog.idempotency.retention.ms"
 SINK_ID: Final = "sinkId"
 IDEMPOTENCY_KEY: Final = "idempotencyKey"
@@ -65,14 +66,21 @@ SINK: Final = (
     "topic",
     EXACTLY_ONCE,
     SINK_ID,
+    TAKEOVER,
     PREPARED_TIMEOUT,
     IDEMPOTENCY_KEY,
     IDEMPOTENCY_RETENTION,
 )
-OF_EXACTLY_ONCE: Final = (SINK_ID, PREPARED_TIMEOUT, IDEMPOTENCY_KEY, IDEMPOTENCY_RETENTION)
+OF_EXACTLY_ONCE: Final = (
+    SINK_ID,
+    TAKEOVER,
+    PREPARED_TIMEOUT,
+    IDEMPOTENCY_KEY,
+    IDEMPOTENCY_RETENTION,
+)
 """What a sink that delivers at least once has no use for."""
 OWN: Final = frozenset(
-    {BOOTSTRAP, COMMIT_GROUP, EXACTLY_ONCE, PREPARED_TIMEOUT, IDEMPOTENCY_RETENTION}
+    {BOOTSTRAP, COMMIT_GROUP, EXACTLY_ONCE, TAKEOVER, PREPARED_TIMEOUT, IDEMPOTENCY_RETENTION}
 )
 """Options with the prefix that are no settings of a client."""
 ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"

@@ -44,6 +44,7 @@ from pylog_connector.option_names import (
     SOURCE,
     SOURCE_CLIENT,
     STARTS,
+    TAKEOVER,
     check_name,
     check_names,
     in_options,
@@ -112,7 +113,7 @@ class SourceOptions:
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     """Where to write. `client` has only the given settings, by their dotted names;
-    `bootstrap_option` is what the user called the addresses.
+    `bootstrap_option` is what the user called the addresses. `overwrites`: by the write's mode.
     """
 
     bootstrap: tuple[Address, ...]
@@ -121,9 +122,11 @@ class SinkOptions:
     bootstrap_option: str = BOOTSTRAP
     exactly_once: bool = EXACTLY_ONCE_DEFAULT
     sink_id: str | None = None
+    takeover: bool = False
     prepared_timeout_ms: int = PREPARED_TIMEOUT_MS
     idempotency_key: str | None = None
     idempotency_retention_ms: int = IDEMPOTENCY_RETENTION_MS
+    overwrites: bool = False
 
 
 def check_values(options: Mapping[str, str]) -> None:
@@ -148,6 +151,7 @@ def check_values(options: Mapping[str, str]) -> None:
     if "topic" in given:
         topic_name("topic", given["topic"])
     _flag(given, EXACTLY_ONCE, default=False)
+    _flag(given, TAKEOVER, default=False)
     for name, most in _TEXTS.items():
         _text(given, name, most)
     _number(given, PREPARED_TIMEOUT, high=INT_MAX)
@@ -316,6 +320,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         bootstrap_option=_bootstrap_option(given),
         exactly_once=exactly_once,
         sink_id=_text(given, SINK_ID, SINK_ID_LENGTH_MAX),
+        takeover=_flag(given, TAKEOVER, default=False),
         prepared_timeout_ms=(_number(given, PREPARED_TIMEOUT, high=INT_MAX) or PREPARED_TIMEOUT_MS),
         idempotency_key=_text(given, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_LENGTH_MAX),
         idempotency_retention_ms=(

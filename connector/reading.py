@@ -18,7 +18,7 @@ from pylog.errors import PylogError
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from pylog_connector.clients import reader_for
 from pylog_connector.errors import ConnectorError, DamagedBatch, DataLoss, ReadFailed
-from pylog_connector.forensics import why_deleted
+from pylog_connector.forensics import why_deleted, why_overwritten
 from pylog_connector.option_names import in_options
 from pylog_connector.options import SourceOptions
 from pylog_connector.planning import ALLOW
@@ -143,6 +143,7 @@ def _resolved(
         elif planned.lenient:
             end = _held(reader, at, start, end, options)
         if start < end:
+            _check_is_not_overwritten(planned, each, start, options)
             yield replace(
                 planned,
                 topic_id=found.topic_id,
@@ -153,6 +154,25 @@ def _resolved(
                 or (planned.from_earliest and each.partition == planned.partition),
                 others=None,
             )
+
+
+def _check_is_not_overwritten(
+    planned: ReadRange, wanted: _Wanted, start: int, options: SourceOptions
+) -> None:
+    """Other tasks may have read what was there before. A partition that had records at planning
+    begins behind them then, and one that had none begins with those of the write.
+    """
+    was_empty = wanted.partition != planned.partition or planned.size == 0
+    if wanted.start != EARLIEST or not (was_empty or start > planned.known[0]):
+        return
+    at = TopicPartition(planned.topic, wanted.partition)
+    why = why_overwritten(options, at, start, with_rows=was_empty)
+    if why is not None:
+        _lost(
+            f"{at} was to be read from its start, and what it had when the read was planned is "
+            f"gone {why}; load it again",
+            options,
+        )
 
 
 class _Wanted(NamedTuple):
@@ -211,8 +231,10 @@ def _read(
     try:
         for item in items:
             if isinstance(item, Skipped):
-                # A start at "earliest" may move between its look-up and the first fetch.
-                if not (wanted.from_earliest and item.wanted == wanted.start):
+                # A start at "earliest" may move between its look-up and the first fetch; but one
+                # that an overwrite moves would leave a part of what was there.
+                moved = wanted.from_earliest and item.wanted == wanted.start
+                if not moved or why_overwritten(options, at, item.first) is not None:
                     _lost(
                         f"{where} was to be read from offset {item.wanted} to {wanted.end}, but "
                         f"its first offset is {item.first} by now: "

@@ -62,7 +62,7 @@ class Reported(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Appends a DataFrame."""
+    """Appends a DataFrame, or replaces what its topics have."""
 
     def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
         self._options = options

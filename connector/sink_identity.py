@@ -25,6 +25,8 @@ ALL_TOPICS: Final = "*"
 """The sink id where rows name their topics; no topic is called so."""
 JOB_KEEP_MS: Final = 10 * 60_000
 """A job's decision is asked for again within seconds, when its answer was lost."""
+OVERWRITE_KEEP_MS: Final = 7 * 86_400_000
+"""One that has overwritten topics explains to readers where records have gone."""
 BATCH_OF_JOBS: Final = 0
 
 _RUN_IN_DESCRIPTION: Final = re.compile(
@@ -67,7 +69,13 @@ def batch_of_job(job: str, options: SinkOptions) -> SinkBatchId:
         return SinkBatchId(
             sink, job, BATCH_OF_JOBS, options.idempotency_retention_ms, is_keyed=True
         )
-    return SinkBatchId(SinkKey(f"job:{job}", sink_id_of(options)), job, BATCH_OF_JOBS, JOB_KEEP_MS)
+    keep_ms = OVERWRITE_KEEP_MS if options.overwrites else JOB_KEEP_MS
+    return SinkBatchId(SinkKey(f"job:{job}", sink_id_of(options)), job, BATCH_OF_JOBS, keep_ms)
+
+
+def is_query(query_id: str) -> bool:
+    """Whether it is the id of a streaming query, and not of a batch write of its own."""
+    return _UUID.fullmatch(query_id) is not None
 
 
 def sink_id_of(options: SinkOptions) -> str:

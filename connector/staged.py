@@ -39,7 +39,7 @@ class Staged(NamedTuple):
 
 class TaskReport(NamedTuple):
     """One task of a batch: with `staged` it has written, with `decided` its batch counted already,
-    with neither it had no rows.
+    with neither it had no rows. `warning`: for the driver to tell.
     """
 
     batch: SinkBatchId
@@ -47,6 +47,7 @@ class TaskReport(NamedTuple):
     checksum: int = 0
     staged: Staged | None = None
     decided: SinkDecision | None = None
+    warning: str = ""
 
 
 def staged_in(reports: Sequence[TaskReport | None]) -> list[Staged]:

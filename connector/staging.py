@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from pylog.client.sinks.sink_types import SinkAttempt, SinkDecision
+from pylog.client.sinks.sink_types import SinkAttempt, SinkDecision, SinkKey
 from pylog.errors import (
     InvalidTxnState,
     PylogError,
@@ -20,14 +20,17 @@ from pylog_connector.clients import drop_staging_producer, staging_producer_for
 from pylog_connector.errors import ConnectorError
 from pylog_connector.options import SinkOptions
 from pylog_connector.refusals import failed
-from pylog_connector.sink_identity import SinkBatchId
+from pylog_connector.sink_identity import SinkBatchId, is_query
 from pylog_connector.sink_rows import TopicRows
 from pylog_connector.staged import CHECKSUMS, Staged, TaskReport, of_sink
+from pylog_connector.succession import KNOWN_MAX, check_may_follow, predecessor
 from pylog_connector.warming import warm
 from pylog_connector.writing import Way, write_by
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pylog.client.sinks.staging_producer import StagingProducer
 
 _OF_SINK = (InvalidTxnState, SinkBatchDecided, SinkRunSuperseded, ThrottlingQuotaExceeded)
 
@@ -53,7 +56,7 @@ def stage_batches(
     keeps them for the decision. A task without rows opens nothing; one of a batch that counts
     already looks at its rows and writes none.
 
-    Raises as `write_by`, SinkSuperseded and BatchAlreadyWritten.
+    Raises as `write_by`, SinkSuperseded, SinkTaken and BatchAlreadyWritten.
     """
     warm(_load)
     staging = _Task(options, batch, task, attempt)
@@ -62,6 +65,24 @@ def stage_batches(
         return staging.report()
     except BaseException:
         staging.drop()  # nobody else aborts it at once, and it holds back readers
+        raise
+
+
+def stage_nothing(options: SinkOptions, batch: SinkBatchId, task: int) -> TaskReport:
+    """An attempt without rows, as the decision about a batch that overwrites topics has at least
+    one. `task` is a number that no task has.
+
+    Raises SinkSuperseded, BatchAlreadyWritten, WriteFailed.
+    """
+    staging = _Task(options, batch, task, 0)
+    try:
+        staging.begin()
+        return staging.report()
+    except PylogError as error:
+        staging.drop()
+        raise of_sink(error, batch, options) from error
+    except BaseException:
+        staging.drop()
         raise
 
 
@@ -77,21 +98,28 @@ class _Task:
         self._topics: set[str] = set()
         self._rows = 0
         self._checksum = 0
+        self._warning = ""
 
     def way(self) -> Way:
         """How its rows go."""
         return Way(self._send, self._flush, self.drop, self._failed)
 
+    def begin(self) -> None:
+        """Get a transaction, or hear that the batch counts already."""
+        kept = staging_producer_for(self._options)
+        if not kept.producer.is_between_attempts:  # a task was given up in the middle
+            self.drop()
+            kept = staging_producer_for(self._options)
+        self._warning = _look_for_predecessor(kept.producer, self._options, self._batch)
+        self._decided = kept.producer.begin_attempt(self._attempt)
+        self._has_begun = True
+
     def _send(self, part: TopicRows) -> Future[Any] | None:
         from pylog.records.row_checksum import rows_checksum
 
-        kept = staging_producer_for(self._options)
         if not self._has_begun:
-            if not kept.producer.is_between_attempts:  # a task was given up in the middle
-                self.drop()
-                kept = staging_producer_for(self._options)
-            self._decided = kept.producer.begin_attempt(self._attempt)
-            self._has_begun = True
+            self.begin()
+        kept = staging_producer_for(self._options)
         self._rows += part.rows.num_rows
         self._checksum += rows_checksum(part.topic, part.rows)
         if self._decided is not None:
@@ -126,4 +154,34 @@ class _Task:
             prepared = producer.prepare_attempt(self._options.prepared_timeout_ms)
         except PylogError as error:
             raise of_sink(error, batch, self._options) from error
-        return TaskReport(batch, rows, checksum, Staged(*prepared))
+        return TaskReport(batch, rows, checksum, Staged(*prepared), warning=self._warning)
+
+
+_known_sinks: set[SinkKey] = set()
+"""Of which this process has seen that their query may write."""
+
+
+def _look_for_predecessor(
+    producer: StagingProducer, options: SinkOptions, batch: SinkBatchId
+) -> str:
+    """A warning, or none. Raises SinkTaken, and where an explicit id was given, why brokers cannot
+    tell.
+    """
+    sink = batch.sink
+    if not is_query(sink.query_id) or sink in _known_sinks:
+        return ""
+    try:
+        before = predecessor(batch, options, producer.sinks_named(sink.sink_id))
+    except PylogError:
+        if options.sink_id is not None:
+            raise
+        return ""
+    warning = ""
+    if before is not None:
+        warning = check_may_follow(before, options)
+        if options.takeover and before.open_attempts:
+            producer.abort_sink(before.query_id, before.sink_id)
+    if len(_known_sinks) >= KNOWN_MAX:
+        _known_sinks.clear()
+    _known_sinks.add(sink)
+    return warning

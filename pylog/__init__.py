@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pylog.client.consumer.consumer import Consumer
     from pylog.client.producer.producer import Producer
     from pylog.client.share_consumer.share_consumer import ShareConsumer
+    from pylog.client.sinks.receipts import WriteReceipt, write_receipts
     from pylog.local import LocalCluster
     from pylog.model import (
         AcknowledgeType,
@@ -46,7 +47,9 @@ __all__ = [
     "RecordMetadata",
     "ShareConsumer",
     "TopicPartition",
+    "WriteReceipt",
     "errors",
+    "write_receipts",
 ]
 
 _HOMES = {
@@ -65,6 +68,8 @@ _HOMES = {
     "RecordMetadata": "pylog.model",
     "ShareConsumer": "pylog.client.share_consumer.share_consumer",
     "TopicPartition": "pylog.model",
+    "WriteReceipt": "pylog.client.sinks.receipts",
+    "write_receipts": "pylog.client.sinks.receipts",
 }
 
 

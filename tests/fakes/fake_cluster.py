@@ -29,6 +29,7 @@ from pylog.rpc.v1 import (
     log_pb2,
     log_pb2_grpc,
     share_pb2_grpc,
+    sink_pb2,
     sink_pb2_grpc,
     streams_group_pb2_grpc,
     transaction_pb2_grpc,
@@ -99,7 +100,7 @@ class FakeCluster:
         self.transactions = TransactionalIds(
             self.topics, lambda name: self.groups.broker_of(f"txn:{name}")
         )
-        self.sinks = SinkWorld(self.transactions)
+        self.sinks = SinkWorld(self.transactions, self._begin_anew)
         self._next_topic = 1
         self._servers: dict[int, grpc.Server] = {}
         self._ports: dict[int, int] = {}
@@ -166,6 +167,13 @@ class FakeCluster:
             self.streams.pop(broker).close()
         server = self._servers[broker] if silently else self._servers.pop(broker)
         server.stop(0).wait()
+
+    def _begin_anew(self, overwritten: sink_pb2.OverwrittenTopic) -> None:
+        with self.changed:
+            for partition, start in zip(
+                self.topics[overwritten.topic].partitions, overwritten.starts, strict=True
+            ):
+                partition.log_start = max(partition.log_start, start)
 
     def create_topic(self, name: str, partitions: int = 1) -> FakeTopic:
         ids = sorted(self._ports)

@@ -4,6 +4,7 @@ ends transactions of `TransactionalIds` in the same moment. Nothing times out by
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,8 +33,12 @@ class FakeSink:
 class SinkWorld:
     """All sinks of a cluster. `lease_ms` is what attempts are told."""
 
-    def __init__(self, ids: TransactionalIds) -> None:
+    def __init__(
+        self, ids: TransactionalIds, begin_anew: Callable[[sink_pb2.OverwrittenTopic], None]
+    ) -> None:
+        """`begin_anew`: carries out what is overwritten."""
         self.ids = ids
+        self.begin_anew = begin_anew
         self.sinks: dict[Key, FakeSink] = {}
         self.lease_ms = 30_000
         self.keep_ms: list[int] = []
@@ -126,7 +131,10 @@ class SinkWorld:
             decided_ms=1_000,
             expires_ms=-1,
             receipt=request.receipt,
+            overwritten=request.overwritten,
         )
+        for each in request.overwritten:
+            self.begin_anew(each)
         response.decision.CopyFrom(sink.decision)
         response.is_new = True
 
@@ -206,3 +214,16 @@ class FakeSinks(sink_pb2_grpc.SinkServicer):
             response.attempts = self._world.abort(request)
 
         return self._carry_out("AbortSinkBatch", request, response, abort)
+
+    def ListSinks(self, request: sink_pb2.ListSinksRequest, _context: Any) -> Any:
+        """All of them, by broker 1."""
+        response = sink_pb2.ListSinksResponse()
+        for (query_id, sink_id), sink in self._world.sinks.items() if self._broker == 1 else ():
+            wanted = request.query_id in ("", query_id) and request.sink_id in ("", sink_id)
+            if not wanted:
+                continue
+            told = response.sinks.add(held_since_ms=-1, prepared_since_ms=-1)
+            told.sink.query_id, told.sink.sink_id = query_id, sink_id
+            if sink.decision is not None:
+                told.last.CopyFrom(sink.decision)
+        return response

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSource, WriterCommitMessage
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
+import pylog
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, TopicPartition
 from pylog_connector.datasource import PylogDataSource
 from pylog_connector.sink import StreamWriter
@@ -263,6 +264,28 @@ def test_a_checkpoint_that_was_put_back_is_refused_by_name(
     with pytest.raises(PySparkException, match=r"PYLOG_BATCH_ALREADY_WRITTEN.*sinkId"):
         copy(frame, cluster, here, tmp_path / "old").awaitTermination()
     assert values(cluster, here) == each_once(900)
+
+
+def test_a_checkpoint_that_was_deleted_is_noticed(
+    spark: SparkSession, cluster: LocalCluster, topics: Callable[[str], str], tmp_path: Path
+) -> None:
+    there, here = topics("from"), topics("to")
+    write(numbers(spark, 300), cluster, there)
+    frame = source(spark, cluster, there)
+    first = copy(frame, cluster, here, tmp_path / "a", sinkId="mine")
+    first.awaitTermination()
+    progress = first.lastProgress
+    assert progress is not None
+    for given in (first, progress, str(first.id)):
+        (receipt,) = pylog.write_receipts(given, bootstrap_servers=cluster.bootstrap_servers)
+        assert (receipt.sink_id, receipt.batch_id, receipt.row_count) == ("mine", 0, 300)
+        assert {each.topic for each in receipt.ranges} == {here}
+    with pytest.raises(PySparkException, match=rf"PYLOG_SINK_TAKEN.*query {first.id} has written"):
+        copy(frame, cluster, here, tmp_path / "b", sinkId="mine").awaitTermination()
+    assert values(cluster, here) == each_once(300)
+    takeover = {"sinkId": "mine", "pylog.sink.takeover": "true"}
+    copy(frame, cluster, here, tmp_path / "c", **takeover).awaitTermination()
+    assert values(cluster, here) == Counter({n: 2 for n in range(300)})
 
 
 def test_two_writes_of_one_batch_need_an_id_each(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pylog.model import TopicPartition
+
 
 class WrittenRange(NamedTuple):
     """The offsets of a batch's records in a partition: from the first to the last, with records of
@@ -40,6 +42,18 @@ class DecidedBatch:
     expires_ms: int | None
     receipt: tuple[WrittenRange, ...] = ()
     overwritten: tuple[OverwrittenTopic, ...] = ()
+
+    def start_of(self, at: TopicPartition, *, with_rows: bool = False) -> tuple[int, ...]:
+        """Where the partition begins since, if the batch has overwritten it; `with_rows`: and has
+        written to it.
+        """
+        if with_rows and not any(each[:2] == at for each in self.receipt):
+            return ()
+        return tuple(
+            each.starts[at.partition]
+            for each in self.overwritten
+            if each.topic == at.topic and at.partition < len(each.starts)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from pylog import errors
+from pylog.client.admin import sink_admin
+from pylog.client.admin import sink_wire as admin_wire
+from pylog.client.admin.sink_types import SinkListing
 from pylog.client.background import logger
 from pylog.client.producer.producer import Producer
 from pylog.client.sinks.sink_calls import SinkCalls
@@ -107,6 +110,23 @@ class StagingProducer(Producer):
     def abort_batch(self, sink: SinkKey, run_id: str, batch_id: int) -> int:
         """How many open attempts of the batch were aborted."""
         return self._thread.run(self._calls.abort(sink, run_id, batch_id, self._max_block_ms))
+
+    def sinks_named(self, sink_id: str) -> list[SinkListing]:
+        """The sinks of that id, of whatever query, with the receipts of their last batches. Raises
+        why a broker cannot tell.
+        """
+        request = admin_wire.list_request(None, sink_id, receipts=True)
+        found, faults = self._thread.run(
+            sink_admin.list_sinks(self._cluster, request, self._max_block_ms)
+        )
+        for fault in faults.values():
+            raise fault
+        return [each for of_broker in found.values() for each in of_broker]
+
+    def abort_sink(self, query_id: str, sink_id: str) -> int:
+        """How many open attempts of a sink were aborted."""
+        key = admin_wire.key_message(query_id, sink_id)
+        return self._thread.run(sink_admin.abort_sink(self._cluster, key, self._max_block_ms))
 
     def close(self, timeout: float | None = None) -> None:
         """As `Producer.close`; an attempt that is not prepared is aborted."""
