@@ -41,6 +41,8 @@ SELECTIONS: Final = ("assign", "subscribe", "subscribePattern")
 # The first that is given counts, as in Spark's Kafka connector.
 STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+NARROWINGS: Final = ("partitions", "keys", "minTimestamp", "maxTimestamp")
+"""What takes records away from what is read, in place of filters."""
 STREAM_ONLY: Final = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
@@ -53,6 +55,7 @@ SOURCE: Final = (
     *STARTS,
     "startingOffsetsByTimestampStrategy",
     *ENDS,
+    *NARROWINGS,
     *STREAM_ONLY,
     "minPartitions",
     "maxRecordsPerPartition",

@@ -602,3 +602,58 @@ def test_too_many_pieces_are_refused(cluster: FakeCluster) -> None:
         pytest.raises(errors.InvalidOption, match=r"would have 18\d+ tasks, and 100000"),
     ):
         run.trigger()
+
+
+# ---- narrowing ---------------------------------------------------------------------------------
+
+
+def test_only_some_keys_times_and_partitions(cluster: FakeCluster) -> None:
+    partitions = cluster.create_topic("t", 3).partitions
+
+    def write(number: int, *times: int) -> None:
+        partitions[number].append(
+            encode_batch(
+                [b"%d-%d" % (number, time) for time in times],
+                keys=[b"even" if time % 2 == 0 else b"odd" for time in times],
+                timestamps=list(times),
+            )
+        )
+
+    for number in range(3):
+        write(number, 1, 2, 9, 4)
+        write(number, 3, 1)
+        write(number, 6, 2, 5)
+    narrow = {"keys": '["even"]', "minTimestamp": "4", "maxTimestamp": "6", "partitions": "1-7"}
+    shared = options(cluster, subscribe="t", startingOffsets="earliest")
+    wanted = ["1-4", "1-6", "2-4", "2-6"]
+    with Run(shared | narrow, Checkpoint()) as run:
+        assert values(run.drain()) == wanted
+        write(1, 5, 4, 8)
+        write(0, 4)
+        partitions.append(FakePartition(leader=1))
+        write(3, 4)
+        assert values(run.drain()) == ["1-4", "3-4"]
+    with Run(shared | {"minTimestamp": "9"}, Checkpoint()) as run:
+        assert values(run.drain()) == ["0-9", "1-9", "2-9"]
+    batch = BatchReader(source_options(shared | narrow, streaming=False), ["value"])
+    rows = [
+        row["value"].decode()
+        for task in batch.partitions()
+        for found in batch.read(task)
+        for row in found.to_pylist()
+    ]
+    assert sorted(rows) == sorted([*wanted, "1-4", "3-4"])
+
+
+def test_a_checkpoint_of_more_partitions_is_not_narrowed_silently(cluster: FakeCluster) -> None:
+    for partition in cluster.create_topic("t", 2).partitions:
+        fill(partition, "a")
+    shared = options(cluster, subscribe="t", startingOffsets="earliest")
+    checkpoint = Checkpoint()
+    with Run(shared, checkpoint) as run:
+        run.drain()
+    with (
+        Run(shared | {"partitions": "1"}, checkpoint) as run,
+        pytest.raises(errors.CheckpointMismatch, match=r"offsets of t-0.*narrowed by partitions"),
+    ):
+        run.trigger()
