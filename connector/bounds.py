@@ -14,6 +14,7 @@ from pylog_connector.clients import admin_for, drop_reader, reader_for
 from pylog_connector.committed import CommittedStart
 from pylog_connector.errors import ConnectorError, InvalidOption, ReadFailed
 from pylog_connector.forensics import why_deleted
+from pylog_connector.lag import NOTHING_TOLD, Unread
 from pylog_connector.option_names import in_options
 from pylog_connector.options import SourceOptions
 from pylog_connector.planning import Bounds, PartitionBounds, TopicBounds
@@ -36,7 +37,7 @@ PARTITIONS_MAX: Final = 100_000
 """Of one query by a pattern. Each is looked up for every micro-batch."""
 ATTEMPTS_MAX: Final = 4
 TIMES_MS_MAX: Final = 1_000
-"""For looking up how old unread records are: a trigger waits for it."""
+"""For looking up how old unread records are, and their bytes: a trigger waits for it."""
 WAIT_S: Final = 0.1
 """Before the first new attempt while topics are deleted and created; doubled each time."""
 
@@ -210,15 +211,23 @@ class BoundsReader:
             ) from error
         return start.bound(bounds, committed)
 
-    def times_from(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """When the first record at each position or behind it was made, as far as leaders say so
-        within `TIMES_MS_MAX`: it is for people to look at.
+    def unread(self, behind: Mapping[TopicPartition, tuple[int, int]]) -> Unread:
+        """How old and how large what lies between offsets is, as far as leaders say so within
+        `TIMES_MS_MAX` each: it is for people to look at.
         """
+        from pylog.client.ranges.range_reader import RangeToSplit
+
+        reader = reader_for(self._options)
         try:
-            return reader_for(self._options).times_from(positions, TIMES_MS_MAX)
+            times = reader.times_from(
+                {at: start for at, (start, _) in behind.items()}, TIMES_MS_MAX
+            )
+            ranges = {at: RangeToSplit(*offsets) for at, offsets in behind.items()}
+            sizes = reader.split(ranges, TIMES_MS_MAX)
         except PylogError as error:
             logger.info("how old unread records are could not be looked up: %s", error)
-            return {}
+            return NOTHING_TOLD
+        return Unread(times, {at: split.bytes for at, split in sizes.items()})
 
     def story(self, at: TopicPartition) -> str:
         """Why a partition's oldest records are gone, to end a sentence with."""

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.model import NO_TIMESTAMP, TopicPartition
+from pylog.model import TopicPartition
 from pylog_connector.admission import Pace
 from pylog_connector.batches import batch_ranges
 from pylog_connector.bounds import BoundsReader
@@ -31,7 +31,7 @@ from pylog_connector.byte_ranges import ByteRanges
 from pylog_connector.errors import ReadFailed
 from pylog_connector.group_commits import GroupCommits
 from pylog_connector.group_progress import flat
-from pylog_connector.lag import Lag
+from pylog_connector.lag import NOTHING_TOLD, Lag, Unread
 from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
 from pylog_connector.options import SourceOptions
 from pylog_connector.plainly import plainly, plainly_each
@@ -74,8 +74,8 @@ Tasks find out what is deleted meanwhile."""
 
 TIMES_MAX: Final = 10_000
 TIMES_AGE_MS_MAX: Final = 1_000
-"""The progress tells how old unread records are of at most so many partitions, and looks it up so
-often."""
+"""The progress tells how old and how large what is unread is of at most so many partitions, and
+looks it up so often."""
 
 WARNINGS_MAX: Final = 1_000
 """How many warnings are remembered, so as not to say the same at each trigger."""
@@ -152,7 +152,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._byte_limit = None if most is None else ByteLimit(most)
         self._byte_ranges = ByteRanges(options)
         self._lag: Lag | None = None
-        self._oldest: tuple[int, int] | None = None  # unread record's time, and when it was asked
+        self._unread = NOTHING_TOLD
+        self._unread_ms: int | None = None  # when it was asked for
         self._warned: set[str] = set()
         self._idle = 0
         self._group: GroupCommits | None = None
@@ -326,22 +327,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The newest offsets by topic and partition, and how far behind them the query is: least,
         most and on average over the partitions, by the names that Spark's Kafka source uses; in
-        records altogether, and in seconds, which is the age of the oldest of them.
+        records and bytes altogether, and in seconds, which is the age of the oldest of them; and
+        the same of each partition that is behind.
         """
         lag = self._lag
-        return None if lag is None else lag.told(self._oldest_ms(lag), self._clock.wall_ms())
+        return None if lag is None else lag.told(self._told_of(lag), self._clock.wall_ms())
 
-    def _oldest_ms(self, lag: Lag) -> int | None:
-        """The time of the oldest record that is left; None where it is not known. Looked up where
-        something is left, and once a second.
-        """
+    def _told_of(self, lag: Lag) -> Unread:
+        """What leaders tell of what is left: looked up where something is, and once a second."""
         if not 0 < len(lag.behind) <= TIMES_MAX:
-            return None
+            return NOTHING_TOLD
         now_ms = self._clock.monotonic_ms()
-        if self._oldest is None or now_ms - self._oldest[1] >= TIMES_AGE_MS_MAX:
-            times = self._bounds_reader.times_from(lag.behind).values()
-            self._oldest = min(times, default=NO_TIMESTAMP), now_ms
-        return None if self._oldest[0] < 0 else self._oldest[0]
+        if self._unread_ms is None or now_ms - self._unread_ms >= TIMES_AGE_MS_MAX:
+            self._unread, self._unread_ms = self._bounds_reader.unread(lag.behind), now_ms
+        return self._unread
 
     # ---- work ---------------------------------------------------------------------------------
 

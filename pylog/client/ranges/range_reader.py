@@ -282,18 +282,20 @@ class RangeReader:
         }
 
     def split(
-        self, ranges: Mapping[TopicPartition, RangeToSplit]
+        self, ranges: Mapping[TopicPartition, RangeToSplit], timeout_ms: int | None = None
     ) -> dict[TopicPartition, RangeSplit]:
         """The bytes of each range as the log stores it, and its first pieces; no records are read.
 
-        TopicGone when one of the topics does not exist any more.
+        TopicGone when one of the topics does not exist any more, RequestTimedOut after `timeout_ms`
+        (None: `default.api.timeout.ms`).
         """
+        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
 
         async def attempt(timeout_s: float) -> dict[TopicPartition, RangeSplit]:
             return await self._split(ranges, timeout_s)
 
         return self._thread.run(
-            self._cluster.retrying(attempt, self._timeout_ms, "asking for the bytes of ranges")
+            self._cluster.retrying(attempt, limit_ms, "asking for the bytes of ranges")
         )
 
     async def _split(

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pylog.model import TopicPartition
 from pylog_connector.bounds import BoundsReader
 from pylog_connector.errors import DataLoss
+from pylog_connector.lag import NOTHING_TOLD, Unread
 from pylog_connector.options import source_options
 from pylog_connector.planning import Bounds, PartitionBounds, TopicBounds
 from pylog_connector.ranges import ReadRange
@@ -29,8 +30,8 @@ class Cluster:
         self.topic_id = "x" * 22
         self.asked = 0
         self.listed: list[int] = []
-        self.times_asked: list[dict[TopicPartition, int]] = []
-        self.record_times: dict[TopicPartition, int] = {}
+        self.unread_asked: list[dict[TopicPartition, tuple[int, int]]] = []
+        self.told = NOTHING_TOLD
         self.rests: list[float] = []
         """What is told of how long listing should wait, one after the other; then 0."""
 
@@ -53,9 +54,9 @@ class Cluster:
     def times(self, queries: object) -> dict[object, int]:
         return {}
 
-    def times_from(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        self.times_asked.append(dict(positions))
-        return dict(self.record_times)
+    def unread(self, behind: Mapping[TopicPartition, tuple[int, int]]) -> Unread:
+        self.unread_asked.append(dict(behind))
+        return self.told
 
     def story(self, at: TopicPartition) -> str:
         return "by request"
@@ -225,6 +226,7 @@ def test_the_progress_tells_how_far_behind_the_query_is() -> None:
         "maxOffsetsBehindLatest": 7,
         "minOffsetsBehindLatest": 2,
         "recordsBehindLatest": 9,
+        "partitionsBehindLatest": {"a": {"0": {"records": 2}, "1": {"records": 7}}},
     }
     assert stream.reportLatestOffset() == shown  # leaders did not say how old records are
 
@@ -234,7 +236,7 @@ def test_the_progress_tells_how_old_the_oldest_unread_record_is() -> None:
     cluster, clock = Cluster(), FrozenClock()
     clock.now_ms = 60_000
     cluster.ends = {0: (0, 3), 1: (0, 1)}
-    cluster.record_times = {T0: 45_000}
+    cluster.told = Unread({T0: 45_000}, {T0: 700})
     stream = reader(cluster, clock, maxOffsetsPerTrigger="2", startingOffsets="earliest")
     end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
     seconds = []
@@ -244,12 +246,18 @@ def test_the_progress_tells_how_old_the_oldest_unread_record_is() -> None:
         assert told is not None
         seconds.append(told["secondsBehindLatest"])
     assert seconds == [15.0, 15.999, 16.0]
-    assert cluster.times_asked == [{T0: 1}] * 2
+    assert told["bytesBehindLatest"] == 700
+    assert told["partitionsBehindLatest"] == {
+        "a": {"0": {"records": 2, "bytes": 700, "seconds": 16.0}}
+    }
+    assert cluster.unread_asked == [{T0: (1, 3)}] * 2
     stream.latestOffset(end, ReadAllAvailable())
     told = stream.reportLatestOffset()
     assert told is not None
     assert (told["recordsBehindLatest"], told["secondsBehindLatest"]) == (0, 0.0)
-    assert len(cluster.times_asked) == 2
+    assert told["bytesBehindLatest"] == 0
+    assert "partitionsBehindLatest" not in told
+    assert len(cluster.unread_asked) == 2
 
 
 def test_small_partitions_share_a_task_unless_tasks_were_asked_for() -> None:
