@@ -229,6 +229,18 @@ class BoundsReader:
             return NOTHING_TOLD
         return Unread(times, {at: split.bytes for at, split in sizes.items()})
 
+    def await_records(self, ends: Mapping[TopicPartition, int], count: int, wait_ms: int) -> bool:
+        """Whether so many records may have come behind these ends; false after the wait, or at once
+        where a leader could not be asked to wait.
+        """
+        if not ends or wait_ms <= 0:
+            return False
+        try:
+            return reader_for(self._options).await_records(ends, count, wait_ms)
+        except PylogError as error:
+            logger.info("leaders could not be asked to wait for records: %s", error)
+            return False
+
     def story(self, at: TopicPartition) -> str:
         """Why a partition's oldest records are gone, to end a sentence with."""
         return why_deleted(self._options, reader_for(self._options), at)

@@ -38,6 +38,7 @@ from pylog_connector.plainly import plainly, plainly_each
 from pylog_connector.planning import (
     Advance,
     Bounds,
+    Short,
     advance,
     assigned,
     initial,
@@ -67,6 +68,10 @@ and not after it: what Spark is told is to be true when it is told."""
 
 LOOKS_MAX: Final = 4
 """At a cluster whose topics are deleted and created while a batch is planned."""
+
+AWAIT_MS_MAX: Final = 500
+"""For so long leaders wait for records that a batch is short of, before topics are looked at again.
+Spark cannot stop the query meanwhile."""
 
 BOUNDS_AGE_MS_MAX: Final = 1_000
 """A run to a fixed end wants nothing newer of the cluster: so long it goes by what it was told.
@@ -151,6 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = options.max_bytes_per_trigger
         self._byte_limit = None if most is None else ByteLimit(most)
         self._byte_ranges = ByteRanges(options)
+        self._short: Short | None = None
         self._lag: Lag | None = None
         self._unread = NOTHING_TOLD
         self._unread_ms: int | None = None  # when it was asked for
@@ -246,11 +252,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             anew = self._rested(wait_s)
 
     def _rested(self, wait_s: float) -> bool:
-        """Wait, no longer than an idle stream does; whether it is time to list topics anew."""
+        """Wait, no longer than an idle stream does, or for records that a batch is short of;
+        whether it is time to list topics anew.
+        """
+        if self._short is not None:
+            self._await_records(self._short)
+            return self._bounds_reader.rest_s() <= 0
         left_s = max(wait_s, self._bounds_reader.rest_s())
         if left_s:
             self._clock.sleep(min(left_s, IDLE_S_MAX))
         return left_s <= IDLE_S_MAX
+
+    def _await_records(self, short: Short) -> None:
+        """Leaders wait for what is missing: nothing is looked up meanwhile."""
+        wait_ms = min(AWAIT_MS_MAX, short.left_ms)
+        began_ms = self._clock.monotonic_ms()
+        if not self._bounds_reader.await_records(short.ends, short.missing, wait_ms):
+            # Where a leader could not wait, the look that follows tells why; not without a pause.
+            spent_ms = self._clock.monotonic_ms() - began_ms
+            left_s = min(IDLE_S_MAX, wait_ms / 1000) - spent_ms / 1000
+            if left_s > 0:
+                self._clock.sleep(left_s)
 
     def _look(
         self, position: StreamOffset, limit: ReadLimit, *, anew: bool = False
@@ -282,6 +304,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             end = step.end if everything else self._within_bytes(step)
             if end is not None:
+                self._short = step.short
                 self._lag = Lag.of(self._bounds, end)
                 self._warn(step.warnings)
                 return end

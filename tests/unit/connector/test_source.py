@@ -32,6 +32,9 @@ class Cluster:
         self.listed: list[int] = []
         self.unread_asked: list[dict[TopicPartition, tuple[int, int]]] = []
         self.told = NOTHING_TOLD
+        self.awaited: list[tuple[dict[TopicPartition, int], int, int]] = []
+        self.coming: list[dict[int, tuple[int, int]]] = []
+        """The bounds that come while leaders wait for records, one after the other."""
         self.rests: list[float] = []
         """What is told of how long listing should wait, one after the other; then 0."""
 
@@ -57,6 +60,12 @@ class Cluster:
     def unread(self, behind: Mapping[TopicPartition, tuple[int, int]]) -> Unread:
         self.unread_asked.append(dict(behind))
         return self.told
+
+    def await_records(self, ends: Mapping[TopicPartition, int], count: int, wait_ms: int) -> bool:
+        self.awaited.append((dict(ends), count, wait_ms))
+        came = self.coming.pop(0) if self.coming else None
+        self.ends |= came or {}
+        return came is not None
 
     def story(self, at: TopicPartition) -> str:
         return "by request"
@@ -294,3 +303,32 @@ def test_an_end_that_went_back_is_believed_only_after_a_while() -> None:
     with pytest.raises(DataLoss):
         once.latestOffset(first, ReadAllAvailable())
     assert clock.slept == [0.007]
+
+
+def test_leaders_wait_for_records_that_a_batch_is_short_of() -> None:
+    """In place of looks of which each finds too few."""
+    cluster, clock = Cluster(), FrozenClock()
+    stream = reader(cluster, clock, minOffsetsPerTrigger="10", maxTriggerDelay="60s")
+    limit = stream.getDefaultReadLimit()
+    first = stream.latestOffset(stream.initialOffset(), limit)
+    cluster.ends[0] = (0, 7)
+    asked = cluster.asked
+    cluster.coming, cluster.rests = [{0: (0, 12)}, {0: (0, 13)}], [0.6, 0.1]
+    assert ends(stream.latestOffset(first, limit)) == {"0": 13}
+    assert cluster.awaited == [({T0: 7}, 6, 500), ({T0: 12}, 1, 500)]
+    assert cluster.asked - asked == 3
+    assert clock.slept == []
+
+
+def test_a_wait_for_records_is_over_with_the_delay() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    stream = reader(cluster, clock, minOffsetsPerTrigger="10", maxTriggerDelay="1s")
+    limit = stream.getDefaultReadLimit()
+    first = stream.latestOffset(stream.initialOffset(), limit)
+    clock.now_ms += 700
+    cluster.ends[0] = (0, 7)
+    assert stream.latestOffset(first, limit) is first
+    assert cluster.awaited == [({T0: 7}, 6, 300)]
+    assert clock.slept == [0.1]  # a leader that could not wait is not asked without a pause
+    clock.now_ms += 200
+    assert ends(stream.latestOffset(first, limit)) == {"0": 7}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -657,3 +658,32 @@ def test_a_checkpoint_of_more_partitions_is_not_narrowed_silently(cluster: FakeC
         pytest.raises(errors.CheckpointMismatch, match=r"offsets of t-0.*narrowed by partitions"),
     ):
         run.trigger()
+
+
+def test_a_query_that_needs_many_records_lets_leaders_wait(cluster: FakeCluster) -> None:
+    (partition,) = cluster.create_topic("t").partitions
+    fill(partition, "first")
+    chosen = options(
+        cluster, subscribe="t", startingOffsets="earliest", minOffsetsPerTrigger=50,
+        maxTriggerDelay="10m",
+    )  # fmt: skip
+    with Run(chosen, Checkpoint()) as run:
+        assert run.trigger()
+        assert not run.trigger()  # the leader has waited in vain
+        (waited,) = {(w.min_records, w.max_wait_ms) for w in cluster.waits}
+        assert waited == (50, 500)
+
+        def write() -> None:
+            while len(cluster.waits) < 4:
+                pass
+            with cluster.changed:
+                for _ in range(10):
+                    fill(partition, *"abcde")
+                cluster.changed.notify_all()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        while not run.trigger():
+            pass
+        writer.join()
+        assert len(run.batches[1]) == 50
