@@ -687,3 +687,30 @@ def test_a_query_that_needs_many_records_lets_leaders_wait(cluster: FakeCluster)
             pass
         writer.join()
         assert len(run.batches[1]) == 50
+
+
+@pytest.mark.parametrize("moment", [2_000, 2_500, 9_000])
+def test_several_topics_begin_at_one_moment(cluster: FakeCluster, moment: int) -> None:
+    """N-B20: also where records of that time are still to come, or come out of order."""
+    topics = [cluster.create_topic(name, 2).partitions for name in ("t", "u")]
+    times = [1_000, 2_000, 3_000, 2_400]
+    for partitions in topics:
+        for partition, written in zip(partitions, (times, times[:1]), strict=True):
+            for time in written:
+                fill(partition, str(time), time=time)
+    chosen = options(
+        cluster,
+        subscribe="t,u",
+        startingTimestamp=moment,
+        minTimestamp=moment,
+        startingOffsetsByTimestampStrategy="latest",
+    )
+    with Run(chosen, Checkpoint()) as run:
+        first = [int(value) for value in values(run.drain())]
+        assert first == sorted([time for time in times if time >= moment] * 2)
+        for partitions in topics:
+            for partition in partitions:
+                for time in (1_500, 2_600, 9_500):
+                    fill(partition, str(time), time=time)
+        later = [int(value) for value in values(run.drain())]
+        assert later == sorted([time for time in (1_500, 2_600, 9_500) if time >= moment] * 4)
