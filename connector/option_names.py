@@ -98,6 +98,8 @@ _SECURITY: Final = ("security.", "ssl.", "sasl.")
 _NOT_OFFERED: Final = {
     "pylog.group.id": "the checkpoint holds the progress; leave the option out, or give "
     "pylog.commit.group for tools to see it",
+    "pushdown": "Spark 4.3 would leave out for one query of a frame what another one has filtered; "
+    "name partitions, keys, minTimestamp, maxTimestamp, starts or ends in options",
     **dict.fromkeys(
         (
             "pylog.transactional.id",

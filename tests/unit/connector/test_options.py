@@ -163,6 +163,7 @@ def test_an_option_like_no_other_and_a_path() -> None:
     "name",
     [
         "pylog.group.id",
+        "pushdown",
     ],
 )
 def test_options_of_sparks_connector_that_come_later(name: str) -> None:
