@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from pylog.client.cluster.metadata import TopicInfo
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.errors import PylogError
-from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, RangeSplit, TopicPartition
 from pylog_connector.clients import admin_for, drop_reader, reader_for
 from pylog_connector.committed import CommittedStart
 from pylog_connector.errors import ConnectorError, InvalidOption, ReadFailed
 from pylog_connector.forensics import why_deleted
-from pylog_connector.lag import NOTHING_TOLD, Unread
+from pylog_connector.lag import Unread
 from pylog_connector.option_names import in_options
 from pylog_connector.options import SourceOptions
 from pylog_connector.planning import Bounds, PartitionBounds, TopicBounds
@@ -221,16 +221,17 @@ class BoundsReader:
         from pylog.client.ranges.range_reader import RangeToSplit
 
         reader = reader_for(self._options)
+        times: dict[TopicPartition, int] = {}
+        sizes: dict[TopicPartition, RangeSplit] = {}
         try:
             times = reader.times_from(
                 {at: start for at, (start, _) in behind.items()}, TIMES_MS_MAX
             )
-            ranges = {at: RangeToSplit(*offsets) for at, offsets in behind.items()}
-            told = len(ranges) <= BYTES_TOLD_MAX
-            sizes = reader.split(ranges, TIMES_MS_MAX) if told else {}
+            if len(behind) <= BYTES_TOLD_MAX:
+                ranges = {at: RangeToSplit(*offsets) for at, offsets in behind.items()}
+                sizes = reader.split(ranges, TIMES_MS_MAX)
         except PylogError as error:
-            logger.info("how old unread records are could not be looked up: %s", error)
-            return NOTHING_TOLD
+            logger.info("how old and how large unread records are is not told: %s", error)
         return Unread(times, {at: split.bytes for at, split in sizes.items()})
 
     def await_records(self, ends: Mapping[TopicPartition, int], count: int, wait_ms: int) -> bool:

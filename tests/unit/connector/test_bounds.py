@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from pylog.client.ranges.range_reader import RangeToSplit
-from pylog.errors import RequestTimedOut
+from pylog.errors import RequestTimedOut, UnsupportedVersion
 from pylog.model import RangeSplit, TopicPartition
 from pylog_connector import bounds, errors
 from pylog_connector.lag import NOTHING_TOLD, Unread
@@ -91,7 +91,7 @@ class Leaders:
     """Tells of what is unread, unless it is late."""
 
     def __init__(self) -> None:
-        self.late = False
+        self.late = self.old = False
         self.split_asked = 0
 
     def times_from(
@@ -105,6 +105,8 @@ class Leaders:
         self, ranges: dict[TopicPartition, RangeToSplit], timeout_ms: int
     ) -> dict[TopicPartition, RangeSplit]:
         self.split_asked += 1
+        if self.old:
+            raise UnsupportedVersion("the broker knows no SplitRanges")
         return {at: RangeSplit(wanted.end - wanted.start) for at, wanted in ranges.items()}
 
 
@@ -118,5 +120,7 @@ def test_bytes_are_told_of_not_too_many_partitions(monkeypatch: pytest.MonkeyPat
     more = most | {TopicPartition("b", 0): (0, 1)}
     assert source.unread(more) == Unread(dict.fromkeys(more, 5))
     assert leaders.split_asked == 1
+    leaders.old = True
+    assert source.unread(most) == Unread(dict.fromkeys(most, 5))
     leaders.late = True
     assert source.unread(most) == NOTHING_TOLD

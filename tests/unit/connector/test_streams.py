@@ -714,3 +714,16 @@ def test_several_topics_begin_at_one_moment(cluster: FakeCluster, moment: int) -
                     fill(partition, str(time), time=time)
         later = [int(value) for value in values(run.drain())]
         assert later == sorted([time for time in (1_500, 2_600, 9_500) if time >= moment] * 4)
+
+
+def test_partitions_that_no_topic_has_are_read_once_they_exist(cluster: FakeCluster) -> None:
+    partitions = cluster.create_topic("t", 1).partitions
+    fill(partitions[0], "0")
+    chosen = options(cluster, subscribe="t", startingOffsets="earliest", partitions="1")
+    batch = BatchReader(source_options(chosen, streaming=False), ["value"])
+    assert [list(batch.read(task)) for task in batch.partitions()] == []
+    with Run(chosen, Checkpoint()) as run:
+        assert run.drain() == []
+        partitions.append(FakePartition(leader=1))
+        fill(partitions[1], "1")
+        assert values(run.drain()) == ["1"]
