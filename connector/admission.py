@@ -34,6 +34,11 @@ class Pace:
         self.last_ms = now_ms
         return True
 
+    def left_ms(self, now_ms: int) -> int:
+        """How long a batch that is not due has to wait at most."""
+        assert self.last_ms is not None
+        return max(0, self.last_ms + self.max_delay_ms - now_ms)
+
 
 def waiting(begins: Offsets, latest: Offsets) -> int:
     """How many offsets lie between the two."""

@@ -60,6 +60,24 @@ DESCRIBED: Final[dict[str, Described]] = {
     "endingOffsetsByTimestamp": Described(
         'JSON: {"topic": {"0": 1700000000000}}', "", "The same, by partition.",
     ),
+    "partitions": Described(
+        "numbers and ranges: 0,3,8-11", "all",
+        "Only these partitions of each topic, of those that it has. Not with assign.",
+    ),
+    "keys": Described(
+        'JSON: ["JFK", {"base64": "AAE="}, null]', "all",
+        "Only records with one of these keys; null stands for records without one. Tasks look for "
+        "them before Spark gets any row, in batches and streams.",
+    ),
+    "minTimestamp": Described(
+        "milliseconds since 1970", "",
+        "Only records of this time or later, whatever their order. Unlike startingTimestamp, which "
+        "says where to begin, it holds for every record. Producers' batches that are older are not "
+        "decoded.",
+    ),
+    "maxTimestamp": Described(
+        "milliseconds since 1970", "", "Only records of this time or earlier.",
+    ),
     "maxOffsetsPerTrigger": Described(
         "at least 1", "no limit", "Records of one micro-batch at most, spread over partitions.",
     ),

@@ -39,6 +39,8 @@ SELECTIONS: Final = ("assign", "subscribe", "subscribePattern")
 # The first that is given counts, as in Spark's Kafka connector.
 STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+NARROWINGS: Final = ("partitions", "keys", "minTimestamp", "maxTimestamp")
+"""What takes records away from what is read, in place of filters."""
 STREAM_ONLY: Final = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
@@ -51,6 +53,7 @@ SOURCE: Final = (
     *STARTS,
     "startingOffsetsByTimestampStrategy",
     *ENDS,
+    *NARROWINGS,
     *STREAM_ONLY,
     "minPartitions",
     "maxRecordsPerPartition",
@@ -98,6 +101,8 @@ _SECURITY: Final = ("security.", "ssl.", "sasl.")
 """Kafka's settings for TLS and authentication begin so."""
 
 _NOT_OFFERED: Final = {
+    "pushdown": "Spark 4.3 would leave out for one query of a frame what another one has filtered; "
+    "name partitions, keys, minTimestamp, maxTimestamp, starts or ends in options",
     **dict.fromkeys(
         (
             "pylog.transactional.id",

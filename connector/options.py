@@ -9,7 +9,7 @@ Spark. An option is honoured, refused, or taken with a line in the log where it 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pylog.client.cluster.metadata import Address, parse_addresses
@@ -23,6 +23,7 @@ from pylog_connector.errors import (
     MissingOption,
     OptionNotApplicable,
 )
+from pylog_connector.narrowing import Narrowing, keys_of, partitions_of
 from pylog_connector.option_names import (
     ASYNC_PROGRESS,
     BOOTSTRAP,
@@ -72,6 +73,7 @@ from pylog_connector.values import (
     topic_name,
     topic_names,
     whole,
+    whole_number,
 )
 
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
@@ -94,6 +96,7 @@ class SourceOptions:
     selection: Selection
     starting: Bound | CommittedStart
     ending: Bound
+    narrowing: Narrowing = field(default_factory=Narrowing)
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
@@ -145,6 +148,8 @@ def check_values(options: Mapping[str, str]) -> None:
         if name.lower() in given:
             _bound(name, given[name.lower()], lenient=lenient)
     _limits(given)
+    _narrowing(given)
+    _partitions(given)
     for name in ("includeHeaders", "failOnDataLoss"):
         _flag(given, name, default=False)
     _commit_group(given)
@@ -261,6 +266,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         selection=_selection(given),
         starting=starting,
         ending=ending,
+        narrowing=_narrowing(given),
         max_offsets_per_trigger=_number(given, "maxOffsetsPerTrigger"),
         max_bytes_per_trigger=_size(given, "maxBytesPerTrigger"),
         min_offsets_per_trigger=_number(given, "minOffsetsPerTrigger"),
@@ -425,7 +431,15 @@ def _selection(given: Mapping[str, str]) -> Selection:
     if len(named) > 1:
         both = " and ".join(f"{name}={given[name.lower()]!r}" for name in named)
         raise InvalidOption(f"{both}: give only one of {', '.join(SELECTIONS)}")
-    return _selected(named[0], given[named[0].lower()])
+    chosen, numbers = _selected(named[0], given[named[0].lower()]), _partitions(given)
+    if numbers is None:
+        return chosen
+    if chosen.partitions is not None:
+        raise InvalidOption(
+            f"partitions={given['partitions']!r}: assign names the partitions of each topic; leave "
+            "one of them out, or name topics in subscribe"
+        )
+    return replace(chosen, numbers=numbers)
 
 
 def _selected(name: str, text: str) -> Selection:
@@ -523,6 +537,26 @@ def _number(
     if text is None:
         return None
     return whole(name, text, low=low, high=high, otherwise=_OTHERWISE[name])
+
+
+def _narrowing(given: Mapping[str, str]) -> Narrowing:
+    times = []
+    for name in ("minTimestamp", "maxTimestamp"):
+        text = given.get(name.lower())
+        number = whole_number(text.strip()) if text is not None else None
+        if text is not None and (number is None or not 0 <= number <= LONG_MAX):
+            raise InvalidOption(f"{name}={shown(text)}: give milliseconds since 1970, 0 or more")
+        times.append(number)
+    first, last = times
+    if first is not None and last is not None and first > last:
+        raise InvalidOption(
+            f"minTimestamp={first} is later than maxTimestamp={last}: no record is of such a time"
+        )
+    return Narrowing(keys_of(given["keys"]) if "keys" in given else None, first, last)
+
+
+def _partitions(given: Mapping[str, str]) -> frozenset[int] | None:
+    return partitions_of(given["partitions"]) if "partitions" in given else None
 
 
 def _size(given: Mapping[str, str], name: str) -> int | None:

@@ -65,15 +65,28 @@ Bounds = Mapping[str, TopicBounds]
 
 
 @dataclass(frozen=True, slots=True)
+class Short:
+    """Why it is too early for a batch: so many records are missing behind these ends, and the wait
+    for them is over in `left_ms`.
+    """
+
+    missing: int
+    ends: Mapping[TopicPartition, int]
+    left_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Advance:
     """The end of the next batch, and what was lost on the way there (only when that is allowed).
 
-    `begins`: where each partition is read from; none while it is too early for a batch.
+    `begins`: where each partition is read from; none while it is too early for a batch, which is
+    then `short` of records.
     """
 
     end: StreamOffset
     warnings: tuple[str, ...] = ()
     begins: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    short: Short | None = None
 
     def lags(self) -> dict[TopicPartition, tuple[int, int]]:
         """The offsets, from and to, of each partition with something to read."""
@@ -190,8 +203,12 @@ def advance(
             continue
         begins[topic] = _begins(judge, topic, start.topics.get(topic), has)
         latest[topic] = _latest(judge, topic, has, begins[topic], target)
-    if pace is not None and not pace.due(waiting(begins, latest), now_ms):
-        return Advance(start, tuple(judge.warnings))
+    count = waiting(begins, latest)
+    if pace is not None and not pace.due(count, now_ms):
+        assert pace.min_offsets is not None
+        known = {TopicPartition(t, p): end for t, ends in latest.items() for p, end in ends.items()}
+        short = Short(pace.min_offsets - count, known, pace.left_ms(now_ms))
+        return Advance(start, tuple(judge.warnings), short=short)
     ends = limited(begins, latest, limit)
     topics = {}
     for topic, offsets in ends.items():

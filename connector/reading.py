@@ -19,6 +19,7 @@ from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from pylog_connector.clients import reader_for
 from pylog_connector.errors import ConnectorError, DamagedBatch, DataLoss, ReadFailed
 from pylog_connector.forensics import why_deleted, why_overwritten
+from pylog_connector.narrowing import Narrowing
 from pylog_connector.option_names import in_options
 from pylog_connector.options import SourceOptions
 from pylog_connector.planning import ALLOW
@@ -252,7 +253,7 @@ def _read(
                 )
                 position = item.first
                 continue
-            for chunk in _chunks(item.data):
+            for chunk in _chunks(item.data, options.narrowing):
                 yield from _decoded(chunk, wanted, position, options, columns)
     except TopicGone as error:
         _lost(f"{where}, offsets {wanted.start} to {wanted.end}: {error}", options)
@@ -273,13 +274,21 @@ def _damaged(what: str, options: SourceOptions) -> None:
     logger.warning("%s; stepped over", DamagedBatch(what))
 
 
-def _chunks(data: Buffer) -> Iterator[memoryview]:
-    """The batches of a fetch in groups that become at most about `ARROW_BYTES_MAX` each."""
+def _chunks(data: Buffer, narrowing: Narrowing) -> Iterator[memoryview]:
+    """The batches of a fetch in groups that become at most about `ARROW_BYTES_MAX` each, without
+    those that hold nothing of what is wanted.
+    """
     from pylog.records.batch import iter_headers
 
     view = memoryview(data)
     begin, end, weight = 0, 0, 0
     for position, header in iter_headers(data):
+        if not narrowing.may_hold(header.max_timestamp):
+            if end > begin:
+                yield view[begin:end]
+            begin = end = position + header.size
+            weight = 0
+            continue
         heavy = header.size * (COMPRESSED_WEIGHT if header.compression else 1)
         if weight and weight + heavy > ARROW_BYTES_MAX:
             yield view[begin:end]
@@ -310,6 +319,10 @@ def _decoded(
     )
     if not batch.num_rows:
         return
+    if options.narrowing:
+        batch = options.narrowing.of(batch)
+        if not batch.num_rows:
+            return
     if batch.schema.names != list(columns):
         batch = batch.select(list(columns))
     rows = max(1, batch.num_rows * ARROW_BYTES_MAX // max(batch.nbytes, ARROW_BYTES_MAX))

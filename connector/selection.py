@@ -20,15 +20,20 @@ _ASSIGN_REMEDY: Final = 'use JSON with lists of partitions, like {"topic":[0,1]}
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is read: `topics` by name (sorted), those that `pattern` finds, or `partitions`."""
+    """What is read: `topics` by name (sorted), those that `pattern` finds, or `partitions`.
+    `numbers`: of each topic only the partitions of these numbers, where it has them.
+    """
 
     option: str
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     partitions: Mapping[str, tuple[int, ...]] | None = None
+    numbers: frozenset[int] | None = None
 
     def covers(self, topic: str, partition: int | None = None) -> bool:
         """Whether a topic, or one partition of it, is among what is read."""
+        if self.numbers is not None and partition is not None and partition not in self.numbers:
+            return False
         if self.pattern is not None:
             return topic_pattern(self.pattern).finds(topic)
         if topic not in self.topics:
@@ -43,6 +48,8 @@ class Selection:
 
     def chosen(self, topic: str, count: int) -> tuple[int, ...]:
         """The partitions to read of a topic that has `count` of them."""
+        if self.numbers is not None:
+            return tuple(p for p in sorted(self.numbers) if p < count)
         if self.partitions is None:
             return tuple(range(count))
         return tuple(p for p in self.partitions[topic] if p < count)
@@ -58,8 +65,8 @@ class Selection:
         )
 
     def grows(self) -> bool:
-        """Whether partitions added later are read as well."""
-        return self.partitions is None
+        """Whether every partition that is added later is read as well."""
+        return self.partitions is None and self.numbers is None
 
     def among(self, existing: Iterable[str], known: Iterable[str]) -> Sequence[str]:
         """The topics that a batch is about: those named, or found now or known from before."""
@@ -68,9 +75,9 @@ class Selection:
         return sorted({*existing, *(topic for topic in known if self.covers(topic))})
 
     def __str__(self) -> str:
-        if self.pattern is not None:
-            return f"{self.option} {self.pattern!r}"
-        return f"{self.option} {', '.join(self.topics)}"
+        what = repr(self.pattern) if self.pattern is not None else ", ".join(self.topics)
+        narrowed = "" if self.numbers is None else ", narrowed by partitions"
+        return f"{self.option} {what}{narrowed}"
 
 
 def by_names(topics: Iterable[str]) -> Selection:

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.model import NO_TIMESTAMP, TopicPartition
+from pylog.model import TopicPartition
 from pylog_connector.admission import Pace
 from pylog_connector.batches import batch_ranges
 from pylog_connector.bounds import BoundsReader
@@ -31,13 +31,14 @@ from pylog_connector.byte_ranges import ByteRanges
 from pylog_connector.errors import ReadFailed
 from pylog_connector.group_commits import GroupCommits
 from pylog_connector.group_progress import flat
-from pylog_connector.lag import Lag
+from pylog_connector.lag import NOTHING_TOLD, Lag, Unread
 from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
 from pylog_connector.options import SourceOptions
 from pylog_connector.plainly import plainly, plainly_each
 from pylog_connector.planning import (
     Advance,
     Bounds,
+    Short,
     advance,
     assigned,
     initial,
@@ -68,14 +69,18 @@ and not after it: what Spark is told is to be true when it is told."""
 LOOKS_MAX: Final = 4
 """At a cluster whose topics are deleted and created while a batch is planned."""
 
+AWAIT_MS_MAX: Final = 500
+"""For so long leaders wait for records that a batch is short of, before topics are looked at again.
+Spark cannot stop the query meanwhile."""
+
 BOUNDS_AGE_MS_MAX: Final = 1_000
 """A run to a fixed end wants nothing newer of the cluster: so long it goes by what it was told.
 Tasks find out what is deleted meanwhile."""
 
 TIMES_MAX: Final = 10_000
 TIMES_AGE_MS_MAX: Final = 1_000
-"""The progress tells how old unread records are of at most so many partitions, and looks it up so
-often."""
+"""The progress tells how old and how large what is unread is of at most so many partitions, and
+looks it up so often."""
 
 WARNINGS_MAX: Final = 1_000
 """How many warnings are remembered, so as not to say the same at each trigger."""
@@ -151,8 +156,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = options.max_bytes_per_trigger
         self._byte_limit = None if most is None else ByteLimit(most)
         self._byte_ranges = ByteRanges(options)
+        self._short: Short | None = None
         self._lag: Lag | None = None
-        self._oldest: tuple[int, int] | None = None  # unread record's time, and when it was asked
+        self._unread = NOTHING_TOLD
+        self._unread_ms: int | None = None  # when it was asked for
         self._warned: set[str] = set()
         self._idle = 0
         self._group: GroupCommits | None = None
@@ -245,11 +252,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             anew = self._rested(wait_s)
 
     def _rested(self, wait_s: float) -> bool:
-        """Wait, no longer than an idle stream does; whether it is time to list topics anew."""
+        """Wait, no longer than an idle stream does, or for records that a batch is short of;
+        whether it is time to list topics anew.
+        """
+        if self._short is not None:
+            self._await_records(self._short)
+            return self._bounds_reader.rest_s() <= 0
         left_s = max(wait_s, self._bounds_reader.rest_s())
         if left_s:
             self._clock.sleep(min(left_s, IDLE_S_MAX))
         return left_s <= IDLE_S_MAX
+
+    def _await_records(self, short: Short) -> None:
+        """Leaders wait for what is missing: nothing is looked up meanwhile."""
+        wait_ms = min(AWAIT_MS_MAX, short.left_ms)
+        began_ms = self._clock.monotonic_ms()
+        if not self._bounds_reader.await_records(short.ends, short.missing, wait_ms):
+            # Where a leader could not wait, the look that follows tells why; not without a pause.
+            spent_ms = self._clock.monotonic_ms() - began_ms
+            left_s = min(IDLE_S_MAX, wait_ms / 1000) - spent_ms / 1000
+            if left_s > 0:
+                self._clock.sleep(left_s)
 
     def _look(
         self, position: StreamOffset, limit: ReadLimit, *, anew: bool = False
@@ -281,6 +304,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             end = step.end if everything else self._within_bytes(step)
             if end is not None:
+                self._short = step.short
                 self._lag = Lag.of(self._bounds, end)
                 self._warn(step.warnings)
                 return end
@@ -326,22 +350,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The newest offsets by topic and partition, and how far behind them the query is: least,
         most and on average over the partitions, by the names that Spark's Kafka source uses; in
-        records altogether, and in seconds, which is the age of the oldest of them.
+        records and bytes altogether, and in seconds, which is the age of the oldest of them; and
+        the same of each partition that is behind.
         """
         lag = self._lag
-        return None if lag is None else lag.told(self._oldest_ms(lag), self._clock.wall_ms())
+        return None if lag is None else lag.told(self._told_of(lag), self._clock.wall_ms())
 
-    def _oldest_ms(self, lag: Lag) -> int | None:
-        """The time of the oldest record that is left; None where it is not known. Looked up where
-        something is left, and once a second.
-        """
+    def _told_of(self, lag: Lag) -> Unread:
+        """What leaders tell of what is left: looked up where something is, and once a second."""
         if not 0 < len(lag.behind) <= TIMES_MAX:
-            return None
+            return NOTHING_TOLD
         now_ms = self._clock.monotonic_ms()
-        if self._oldest is None or now_ms - self._oldest[1] >= TIMES_AGE_MS_MAX:
-            times = self._bounds_reader.times_from(lag.behind).values()
-            self._oldest = min(times, default=NO_TIMESTAMP), now_ms
-        return None if self._oldest[0] < 0 else self._oldest[0]
+        if self._unread_ms is None or now_ms - self._unread_ms >= TIMES_AGE_MS_MAX:
+            self._unread, self._unread_ms = self._bounds_reader.unread(lag.behind), now_ms
+        return self._unread
 
     # ---- work ---------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from pylog_broker.api.offsets import (
 from pylog_broker.api.produce import ProduceHandler
 from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.ranges import RangesHandler
+from pylog_broker.api.record_waits import RecordWaitHandler
 from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.api.topic_ids import TopicName
 from pylog_broker.api.transactions.markers import MarkersHandler
@@ -141,3 +142,4 @@ class Api:
     groups: GroupApi
     transactions: TransactionApi
     ranges: RangesHandler
+    record_waits: RecordWaitHandler

@@ -32,6 +32,7 @@ from pylog_broker.replication.messages import (
     OperationFailed,
     ProduceDone,
     RangesSplit,
+    RecordsArrived,
     ReplicaFailed,
     ReplicaFetchDone,
     ReplicaFetched,
@@ -56,6 +57,7 @@ _Rare = (
     | DeleteRecordsDone
     | OffsetsListed
     | RangesSplit
+    | RecordsArrived
     | InternalRead
     | InternalAppended
     | DeleteReplicaLater
@@ -192,6 +194,7 @@ class Engine:
                 DeleteRecordsDone(token, answer)
                 | OffsetsListed(token, answer)
                 | RangesSplit(token, answer)
+                | RecordsArrived(token, answer)
                 | InternalRead(token, answer)
                 | InternalAppended(token, answer)
             ):

@@ -32,6 +32,7 @@ from pylog_broker.api.offsets import (
 from pylog_broker.api.producer_id_quota import ProducerIdQuota
 from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.ranges import RangesHandler
+from pylog_broker.api.record_waits import RecordWaitHandler
 from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.api.transactions.markers import MarkersHandler
 from pylog_broker.api.transactions.offsets import TxnOffsetsHandler
@@ -435,6 +436,7 @@ class BrokerService:
             groups,
             transactions,
             RangesHandler(manager, perform, clock),
+            RecordWaitHandler(manager, perform, clock),
         )
 
     def _transaction_parts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pylog.rpc import apis
 from pylog_broker.api.api import Api
 from pylog_broker.api.metadata import MetadataHandler
-from pylog_broker.protobuf import metadata, offsets, ranges
+from pylog_broker.protobuf import metadata, offsets, ranges, record_waits
 from pylog_broker.protobuf.unary import AnyBound, Bound
 
 
@@ -43,6 +43,12 @@ def log_apis(api: Api) -> tuple[AnyBound, ...]:
             ranges.queries_from,
             api.ranges.handle,
             ranges.ranges_split,
+        ),
+        Bound(
+            apis.AWAIT_RECORDS,
+            record_waits.wait_from,
+            api.record_waits.handle,
+            record_waits.records_arrived,
         ),
     )
 

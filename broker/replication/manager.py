@@ -49,6 +49,7 @@ from pylog_broker.replication.messages import (
     Produce,
     RangeQuery,
     ReadInternal,
+    RecordWait,
     ReplicaEpochEnd,
     ReplicaEpochQuery,
     ReplicaFetch,
@@ -62,6 +63,7 @@ from pylog_broker.replication.produces import Produces
 from pylog_broker.replication.proposals import IsrProposals
 from pylog_broker.replication.range_splits import range_look_ups
 from pylog_broker.replication.rebuilds import Rebuilds
+from pylog_broker.replication.record_waits import RecordWaits
 from pylog_broker.replication.replica_fetches import ReplicaFetches
 from pylog_broker.replication.replicas import Replicas
 from pylog_broker.replication.settings import ReplicationSettings
@@ -123,6 +125,7 @@ class ReplicaManager:
         self._fetches = Fetches(hosted, room, self._storage_failed, self._damaged)
         self._offsets = offset_look_ups(hosted, room, self._storage_failed)
         self._ranges = range_look_ups(hosted, room, self._storage_failed)
+        self._record_waits = RecordWaits(hosted, room)
         self._internal_logs = InternalLogs(
             hosted, room, self._produces, self._storage_failed, self._damaged
         )
@@ -206,6 +209,12 @@ class ReplicaManager:
         """
         self._room.begin(now_ms)
         self._ranges.ask(queries, token)
+        return self._finish()
+
+    def await_records(self, now_ms: int, request: RecordWait, token: object) -> list[Effect]:
+        """RecordsArrived now, or when there are so many records, or after the wait."""
+        self._room.begin(now_ms)
+        self._record_waits.wait(request, token)
         return self._finish()
 
     def delete_records(self, now_ms: int, request: DeleteRecords, token: object) -> list[Effect]:

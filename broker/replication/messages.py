@@ -366,6 +366,34 @@ class RangeAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitedPartition:
+    """A partition whose records from `offset` on are waited for."""
+
+    topic_partition: TopicPartition
+    offset: int
+    current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordWait:
+    """Answer when the partitions have so many records together, or after the wait. pylog's own."""
+
+    partitions: tuple[WaitedPartition, ...]
+    min_records: int
+    max_wait_ms: int
+    read_committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WaitEnd:
+    """Where a partition ends: its high watermark, or last stable offset when read committed."""
+
+    topic_partition: TopicPartition
+    failure: Failure | None = None
+    end_offset: Offset = Offset(-1)
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteRecords:
     """New log start offsets; -1 means the high watermark."""
 
@@ -511,6 +539,14 @@ class OffsetsListed:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordsArrived:
+    """What somebody waited for is there, or the wait is over."""
+
+    token: object
+    ends: tuple[WaitEnd, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RangesSplit:
     """The ranges that somebody asked for, in the order of the queries."""
 
@@ -628,6 +664,7 @@ Effect = (
     | DeleteRecordsDone
     | OffsetsListed
     | RangesSplit
+    | RecordsArrived
     | InternalRead
     | InternalAppended
     | SendReplicaFetch

@@ -345,6 +345,10 @@ SEND: Final = UnaryApi(
 SPLIT_RANGES: Final = UnaryApi(
     10_004, "Log", "SplitRanges", log_pb2.SplitRangesRequest, log_pb2.SplitRangesResponse
 )
+# Kafka's Fetch waits for bytes, and brings them.
+AWAIT_RECORDS: Final = UnaryApi(
+    10_005, "Log", "AwaitRecords", log_pb2.AwaitRecordsRequest, log_pb2.AwaitRecordsResponse
+)
 # Kafka has no sinks of queries.
 BEGIN_SINK_TASK: Final = UnaryApi(
     10_100, "Sink", "BeginSinkTask", sink_pb2.BeginSinkTaskRequest, sink_pb2.BeginSinkTaskResponse
@@ -433,6 +437,7 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     DESCRIBE_BROKER,
     SEND,
     SPLIT_RANGES,
+    AWAIT_RECORDS,
     BEGIN_SINK_TASK,
     RENEW_SINK_TASK,
     PREPARE_SINK_TASK,

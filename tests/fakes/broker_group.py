@@ -65,6 +65,8 @@ from pylog_broker.replication.messages import (
     PartitionState,
     Produce,
     ProduceDone,
+    RecordsArrived,
+    RecordWait,
     ReplicaFetchDone,
     SendAlterPartition,
     SendReplicaFetch,
@@ -355,7 +357,7 @@ class BrokerGroup:
         item = PartitionFetch(name, None, Offset(offset), max_bytes, LeaderEpoch(epoch))
         return self.send(broker, Fetch(max_wait_ms, min_bytes, max_bytes, (item,)))
 
-    def send(self, broker: int, request: Produce | Fetch | DeleteRecords) -> object:
+    def send(self, broker: int, request: Produce | Fetch | DeleteRecords | RecordWait) -> object:
         """Give a request to a broker; the token of its answer."""
         self._token += 1
         token = self._token
@@ -367,6 +369,8 @@ class BrokerGroup:
                 effects = manager.fetch(self.now_ms, request, token)
             case DeleteRecords():
                 effects = manager.delete_records(self.now_ms, request, token)
+            case RecordWait():
+                effects = manager.await_records(self.now_ms, request, token)
         self._post(BrokerId(broker), effects)
         return token
 
@@ -433,7 +437,13 @@ class BrokerGroup:
 
     def _deliver(self, sender: BrokerId, effect: Effect) -> None:
         match effect:
-            case ProduceDone() | FetchDone() | DeleteRecordsDone() | OffsetsListed():
+            case (
+                ProduceDone()
+                | FetchDone()
+                | DeleteRecordsDone()
+                | OffsetsListed()
+                | RecordsArrived()
+            ):
                 assert effect.token not in self.answers, "answered twice"
                 self.answers[effect.token] = effect
             case FetchStands():

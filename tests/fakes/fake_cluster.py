@@ -78,6 +78,7 @@ class FakeCluster:
         """Larger batches are refused as too large."""
         self.fetch_faults: deque[int] = deque()
         self.produce_requests: list[log_pb2.ProduceRequest] = []
+        self.waits: list[log_pb2.AwaitRecordsRequest] = []
         self.split_requests: list[log_pb2.SplitRangesRequest] = []
         self.fetch_requests: list[log_pb2.FetchRequest] = []
         self.metadata_requests = 0
@@ -553,6 +554,31 @@ class _Service(log_pb2_grpc.LogServicer):
                     behind = headers[1].base_offset if len(headers) > 1 else asked.end_offset
                     answer.next.end_offset, answer.next.bytes = behind, headers[0].size
         return response
+
+    def AwaitRecords(
+        self, request: log_pb2.AwaitRecordsRequest, _context: Any
+    ) -> log_pb2.AwaitRecordsResponse:
+        cluster = self._cluster
+
+        def answer() -> tuple[int, log_pb2.AwaitRecordsResponse]:
+            response, count, refused = log_pb2.AwaitRecordsResponse(), 0, False
+            for asked in request.partitions:
+                end = response.partitions.add(topic=asked.topic, partition=asked.partition)
+                partition = cluster.led(self._broker, asked.topic, asked.partition)
+                if isinstance(partition, common_pb2.Error):
+                    end.error.CopyFrom(partition)
+                    refused = True
+                    continue
+                end.end_offset = partition.readable(request.isolation_level)
+                count += max(0, end.end_offset - asked.offset)
+            return request.min_records if refused else count, response
+
+        with cluster.changed:
+            cluster.waits.append(request)
+            cluster.changed.wait_for(
+                lambda: answer()[0] >= request.min_records, request.max_wait_ms / 1000
+            )
+            return answer()[1]
 
     def InitProducerId(
         self, request: log_pb2.InitProducerIdRequest, _context: Any

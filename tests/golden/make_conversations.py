@@ -42,6 +42,7 @@ from pylog_broker.api.offsets import (
 from pylog_broker.api.producer_id_quota import ProducerIdQuota
 from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.ranges import RangesHandler
+from pylog_broker.api.record_waits import RecordWaitHandler
 from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.config import BrokerConfig
 from pylog_broker.framed.connection import StreamConnection
@@ -112,6 +113,7 @@ class Broker:
             cast(Any, None),
             cast(Any, None),
             RangesHandler(manager, self._perform, clock),
+            RecordWaitHandler(manager, self._perform, clock),
         )
         self._gate = Gate(clock, print)
         self._gate.quotas.add_listener(LISTENER, 100)

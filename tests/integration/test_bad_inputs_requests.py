@@ -138,6 +138,13 @@ def many_requests(topic: str) -> Iterator[tuple[str, str, Any]]:
             partitions=[pb.RangeToSplit(topic=topic, partition=n) for n in every]
         ),
     )
+    yield (
+        "Log",
+        "AwaitRecords",
+        pb.AwaitRecordsRequest(
+            partitions=[pb.WaitedPartition(topic=topic, partition=n) for n in every]
+        ),
+    )
     yield "Log", "Metadata", pb.MetadataRequest(topics=[f"{topic}{n}" for n in every])
     yield "Log", "Metadata", pb.MetadataRequest(topic_ids=[f"{topic}{n}" for n in every])
     yield (

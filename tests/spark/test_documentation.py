@@ -85,7 +85,7 @@ def test_the_offsets(reads: Reads, cluster: FakeCluster) -> None:
     assert shape({**end, "boot": None}) == shape({**shown, "t": with_parts, "boot": None})
     assert values(reads.batch(startingOffsets=json.dumps(end), **chosen)) == []
     behind = {"avgOffsetsBehindLatest", "maxOffsetsBehindLatest", "minOffsetsBehindLatest"}
-    behind |= {"recordsBehindLatest", "secondsBehindLatest"}
+    behind |= {"recordsBehindLatest", "bytesBehindLatest", "secondsBehindLatest"}
     assert set(source["latestOffset"]) == {"flights", *behind}
 
 

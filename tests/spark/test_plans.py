@@ -4,10 +4,18 @@ watermarks.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    Filter,
+    GreaterThanOrEqual,
+    InputPartition,
+)
 from pyspark.sql.functions import col, expr
 
 from pylog.records.builder import encode_batch
@@ -96,3 +104,50 @@ def test_a_watermark_on_the_records_times(
     run(counts.selectExpr("window.start start", "count"), tmp_path, "windows")
     rows = spark.table("windows").selectExpr("cast(start as int) start", "count").collect()
     assert sorted((r.start, r["count"]) for r in rows) == [(0, 2), (10, 1)]
+
+
+class _PushedReader(DataSourceReader):
+    """Reads ten numbers, from the least that a filter asks for."""
+
+    def __init__(self) -> None:
+        self._first = 0
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        for each in filters:
+            if isinstance(each, GreaterThanOrEqual):
+                self._first = each.value
+        return filters
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(self._first)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
+        for number in range(partition.value, 10):
+            yield (number,)
+
+
+class _Pushed(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "pushed"
+
+    def schema(self) -> str:
+        return "x int"
+
+    def reader(self, schema: object) -> DataSourceReader:
+        return _PushedReader()
+
+
+def test_pushed_filters_leak_into_other_queries_of_a_frame(spark: SparkSession) -> None:
+    """V1, why the source takes none: docs/decisions/030-filters-are-not-pushed-down.md. Once this
+    fails, Spark has mended it.
+    """
+    spark.dataSource.register(_Pushed)
+    setting = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(setting, "true")
+    try:
+        frame = spark.read.format("pushed").load()
+        assert frame.filter("x >= 5").count() == 5
+        assert frame.count() == 5  # of ten
+    finally:
+        spark.conf.unset(setting)

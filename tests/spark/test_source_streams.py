@@ -74,6 +74,7 @@ def test_a_running_query_sees_records_and_partitions_as_they_come(
             "maxOffsetsBehindLatest": 0,
             "minOffsetsBehindLatest": 0,
             "recordsBehindLatest": 0,
+            "bytesBehindLatest": 0,
             "secondsBehindLatest": 0,
         }
     finally:

@@ -282,18 +282,20 @@ class RangeReader:
         }
 
     def split(
-        self, ranges: Mapping[TopicPartition, RangeToSplit]
+        self, ranges: Mapping[TopicPartition, RangeToSplit], timeout_ms: int | None = None
     ) -> dict[TopicPartition, RangeSplit]:
         """The bytes of each range as the log stores it, and its first pieces; no records are read.
 
-        TopicGone when one of the topics does not exist any more.
+        TopicGone when one of the topics does not exist any more, RequestTimedOut after `timeout_ms`
+        (None: `default.api.timeout.ms`).
         """
+        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
 
         async def attempt(timeout_s: float) -> dict[TopicPartition, RangeSplit]:
             return await self._split(ranges, timeout_s)
 
         return self._thread.run(
-            self._cluster.retrying(attempt, self._timeout_ms, "asking for the bytes of ranges")
+            self._cluster.retrying(attempt, limit_ms, "asking for the bytes of ranges")
         )
 
     async def _split(
@@ -332,12 +334,74 @@ class RangeReader:
             for p in sound(answer.partitions)
         }
 
+    def await_records(
+        self, offsets: Mapping[TopicPartition, int], count: int, wait_ms: int
+    ) -> bool:
+        """Whether `count` records may have come behind these offsets, all partitions together: that
+        is, whether some leader has its share of them. Returns then, or after the wait, or when
+        a leader has changed. Brokers wait, so that nothing is asked again and again.
+
+        Raises what one look-up that fails raises; nothing is tried again.
+        """
+        return self._thread.run(self._await_records(offsets, count, wait_ms))
+
+    async def _await_records(
+        self, offsets: Mapping[TopicPartition, int], count: int, wait_ms: int
+    ) -> bool:
+        led = self._by_leader(list(offsets))
+        # Where all leaders together have so many, one of them has at least its share.
+        share = max(1, -(-count // len(led)))
+        timeout_s = (wait_ms + self._settings["request.timeout.ms"]) / 1000
+
+        def request(partitions: Mapping[TopicPartition, Leader]) -> log_pb2.AwaitRecordsRequest:
+            return log_pb2.AwaitRecordsRequest(
+                partitions=[
+                    log_pb2.WaitedPartition(
+                        topic=at.topic,
+                        partition=at.partition,
+                        current_leader_epoch=leader.epoch,
+                        offset=offsets[at],
+                    )
+                    for at, leader in partitions.items()
+                ],
+                min_records=share,
+                max_wait_ms=wait_ms,
+                isolation_level=self._isolation(),
+            )
+
+        waits = [
+            asyncio.ensure_future(
+                self._server(broker).call(apis.AWAIT_RECORDS, request(partitions), timeout_s)
+            )
+            for broker, partitions in led.items()
+        ]
+        try:
+            done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            answers = [wait.result() for wait in done]
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+        return any(_arrived(answer, offsets) >= share for answer in answers)
+
+    def _server(self, broker: int) -> Server:
+        server = self._cluster.broker(broker)
+        assert server is not None  # leader() names live brokers only
+        return server
+
     async def _ask_leaders(
         self,
         wanted: Sequence[TopicPartition],
         ask: Callable[[Server, Mapping[TopicPartition, Leader]], Awaitable[T]],
     ) -> list[T]:
         """One call to each broker that leads some of the partitions, at once."""
+        led = self._by_leader(wanted)
+        calls = [ask(self._server(broker), partitions) for broker, partitions in led.items()]
+        return list(await asyncio.gather(*calls))
+
+    def _by_leader(
+        self, wanted: Sequence[TopicPartition]
+    ) -> dict[int, dict[TopicPartition, Leader]]:
         led: dict[int, dict[TopicPartition, Leader]] = {}
         for at in wanted:
             leader = self._cluster.metadata.leader(*at)
@@ -351,12 +415,7 @@ class RangeReader:
                 self._cluster.refresh_soon(at.topic)
                 raise errors.LeaderNotAvailable(f"{at} has no live leader at the moment")
             led.setdefault(leader.broker, {})[at] = leader
-        calls = []
-        for broker, partitions in led.items():
-            server = self._cluster.broker(broker)
-            assert server is not None  # leader() names live brokers only
-            calls.append(ask(server, partitions))
-        return list(await asyncio.gather(*calls))
+        return led
 
     # ---- bytes --------------------------------------------------------------------------------
 
@@ -399,6 +458,13 @@ class RangeReader:
 
     def _isolation(self) -> log_pb2.IsolationLevel:
         return log_pb2.READ_COMMITTED if self._read_committed else log_pb2.READ_UNCOMMITTED
+
+
+def _arrived(answer: log_pb2.AwaitRecordsResponse, offsets: Mapping[TopicPartition, int]) -> int:
+    return sum(
+        max(0, p.end_offset - offsets[TopicPartition(p.topic, p.partition)])
+        for p in sound(answer.partitions)
+    )
 
 
 class RangeItems(Iterator[Batches | Skipped | Damaged]):

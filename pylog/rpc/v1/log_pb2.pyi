@@ -351,6 +351,48 @@ class RangePiece(_message.Message):
     bytes: int
     def __init__(self, end_offset: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
+class AwaitRecordsRequest(_message.Message):
+    __slots__ = ("partitions", "min_records", "max_wait_ms", "isolation_level")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    MIN_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[WaitedPartition]
+    min_records: int
+    max_wait_ms: int
+    isolation_level: IsolationLevel
+    def __init__(self, partitions: _Optional[_Iterable[_Union[WaitedPartition, _Mapping]]] = ..., min_records: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., isolation_level: _Optional[_Union[IsolationLevel, str]] = ...) -> None: ...
+
+class WaitedPartition(_message.Message):
+    __slots__ = ("topic", "partition", "current_leader_epoch", "offset")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    current_leader_epoch: int
+    offset: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class AwaitRecordsResponse(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[WaitedPartitionEnd]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[WaitedPartitionEnd, _Mapping]]] = ...) -> None: ...
+
+class WaitedPartitionEnd(_message.Message):
+    __slots__ = ("error", "topic", "partition", "end_offset")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    topic: str
+    partition: int
+    end_offset: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+
 class InitProducerIdRequest(_message.Message):
     __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "client_id", "delivery_timeout_ms", "enable_2pc", "keep_prepared_txn")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]

@@ -86,6 +86,11 @@ class LogStub:
                 request_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.SplitRangesRequest.SerializeToString,
                 response_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.SplitRangesResponse.FromString,
                 _registered_method=True)
+        self.AwaitRecords = channel.unary_unary(
+                '/pylog.v1.Log/AwaitRecords',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsResponse.FromString,
+                _registered_method=True)
 
 
 class LogServicer:
@@ -165,6 +170,13 @@ class LogServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AwaitRecords(self, request, context):
+        """Answers when partitions led here have so many records, or after the wait.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LogServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -217,6 +229,11 @@ def add_LogServicer_to_server(servicer, server):
                     servicer.SplitRanges,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.SplitRangesRequest.FromString,
                     response_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.SplitRangesResponse.SerializeToString,
+            ),
+            'AwaitRecords': grpc.unary_unary_rpc_method_handler(
+                    servicer.AwaitRecords,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -491,6 +508,33 @@ class Log:
             '/pylog.v1.Log/SplitRanges',
             pylog_dot_rpc_dot_v1_dot_log__pb2.SplitRangesRequest.SerializeToString,
             pylog_dot_rpc_dot_v1_dot_log__pb2.SplitRangesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AwaitRecords(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Log/AwaitRecords',
+            pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsResponse.FromString,
             options,
             channel_credentials,
             insecure,

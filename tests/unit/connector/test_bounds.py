@@ -6,7 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from pylog.client.ranges.range_reader import RangeToSplit
+from pylog.errors import RequestTimedOut, UnsupportedVersion
+from pylog.model import RangeSplit, TopicPartition
 from pylog_connector import bounds, errors
+from pylog_connector.lag import NOTHING_TOLD, Unread
 from pylog_connector.options import source_options
 
 
@@ -81,3 +85,42 @@ def test_listing_takes_a_tenth_of_an_idle_streams_time(
     assert asked == 1
     source.bounds(anew=True)
     assert asked == 2
+
+
+class Leaders:
+    """Tells of what is unread, unless it is late."""
+
+    def __init__(self) -> None:
+        self.late = self.old = False
+        self.split_asked = 0
+
+    def times_from(
+        self, positions: dict[TopicPartition, int], timeout_ms: int
+    ) -> dict[TopicPartition, int]:
+        if self.late:
+            raise RequestTimedOut(f"not done within {timeout_ms} ms")
+        return dict.fromkeys(positions, 5)
+
+    def split(
+        self, ranges: dict[TopicPartition, RangeToSplit], timeout_ms: int
+    ) -> dict[TopicPartition, RangeSplit]:
+        self.split_asked += 1
+        if self.old:
+            raise UnsupportedVersion("the broker knows no SplitRanges")
+        return {at: RangeSplit(wanted.end - wanted.start) for at, wanted in ranges.items()}
+
+
+def test_bytes_are_told_of_not_too_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    leaders = Leaders()
+    monkeypatch.setattr(bounds, "reader_for", lambda options: leaders)
+    options = {"pylog.bootstrap.servers": "h:1", "subscribe": "a"}
+    source = bounds.BoundsReader(source_options(options, streaming=True))
+    most = {TopicPartition("a", p): (3, 10) for p in range(bounds.BYTES_TOLD_MAX)}
+    assert source.unread(most) == Unread(dict.fromkeys(most, 5), dict.fromkeys(most, 7))
+    more = most | {TopicPartition("b", 0): (0, 1)}
+    assert source.unread(more) == Unread(dict.fromkeys(more, 5))
+    assert leaders.split_asked == 1
+    leaders.old = True
+    assert source.unread(most) == Unread(dict.fromkeys(most, 5))
+    leaders.late = True
+    assert source.unread(most) == NOTHING_TOLD

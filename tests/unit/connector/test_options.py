@@ -161,6 +161,14 @@ def test_an_option_like_no_other_and_a_path() -> None:
 
 
 @pytest.mark.parametrize(
+def test_an_option_that_comes_later_is_refused() -> None:
+    for spelled in ("pushdown", "PUSHDOWN"):
+        with pytest.raises(errors.OptionNotOffered) as error:
+            check_source({**READ, spelled: "true"})
+        refused(error, "pushdown='true'", "not offer", ";")
+
+
+@pytest.mark.parametrize(
     ("name", "words"),
     [
         ("kafka.transactional.id", "transactions of its own"),
@@ -292,6 +300,10 @@ WRONG_OF_SOURCES = {
     "minOffsetsPerTrigger": NUMBER,
     "maxTriggerDelay": ["", "15 parsecs", "-1s", "1.5m", "m", "99999999999999999999d"],
     "maxOffsetsPerTrigger": NUMBER,
+    "partitions": ["", "a", "-1", "3-1", "0,", "1-", "2147483648", "0-200000", "1_0"],
+    "keys": ["", "a", "[]", "{}", "5", "null"],
+    "minTimestamp": ["", "-1", "soon", "1.5", str(2**63)],
+    "maxTimestamp": ["", "-1", "soon", "1.5", str(2**63)],
     "minPartitions": [*NUMBER, str(2**31)],
     "maxRecordsPerPartition": NUMBER,
     "maxBytesPerTrigger": [*NUMBER, "0k", "64 pb", "1.5m", "m", "-1m", str(2**43) + "m"],

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pylog_connector.errors import InvalidOption
@@ -63,3 +65,15 @@ def test_wrong_assignments(text: str, words: list[str]) -> None:
         by_partitions(text)
     for word in words:
         assert word in str(error.value)
+
+
+def test_partitions_of_every_topic() -> None:
+    for chosen in (by_names(["a"]), by_pattern("a")):
+        some = replace(chosen, numbers=frozenset({2, 0, 5}))
+        assert some.covers("a")
+        assert some.covers("a", 5)
+        assert not some.covers("a", 1)
+        assert not some.covers("b", 0)
+        assert some.chosen("a", 3) == (0, 2)
+        assert not some.grows()
+        assert str(some).endswith(", narrowed by partitions")

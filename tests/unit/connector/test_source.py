@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pylog.model import TopicPartition
 from pylog_connector.bounds import BoundsReader
 from pylog_connector.errors import DataLoss
+from pylog_connector.lag import NOTHING_TOLD, Unread
 from pylog_connector.options import source_options
 from pylog_connector.planning import Bounds, PartitionBounds, TopicBounds
 from pylog_connector.ranges import ReadRange
@@ -29,8 +30,11 @@ class Cluster:
         self.topic_id = "x" * 22
         self.asked = 0
         self.listed: list[int] = []
-        self.times_asked: list[dict[TopicPartition, int]] = []
-        self.record_times: dict[TopicPartition, int] = {}
+        self.unread_asked: list[dict[TopicPartition, tuple[int, int]]] = []
+        self.told = NOTHING_TOLD
+        self.awaited: list[tuple[dict[TopicPartition, int], int, int]] = []
+        self.coming: list[dict[int, tuple[int, int]]] = []
+        """The bounds that come while leaders wait for records, one after the other."""
         self.rests: list[float] = []
         """What is told of how long listing should wait, one after the other; then 0."""
 
@@ -53,9 +57,15 @@ class Cluster:
     def times(self, queries: object) -> dict[object, int]:
         return {}
 
-    def times_from(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        self.times_asked.append(dict(positions))
-        return dict(self.record_times)
+    def unread(self, behind: Mapping[TopicPartition, tuple[int, int]]) -> Unread:
+        self.unread_asked.append(dict(behind))
+        return self.told
+
+    def await_records(self, ends: Mapping[TopicPartition, int], count: int, wait_ms: int) -> bool:
+        self.awaited.append((dict(ends), count, wait_ms))
+        came = self.coming.pop(0) if self.coming else None
+        self.ends |= came or {}
+        return came is not None
 
     def story(self, at: TopicPartition) -> str:
         return "by request"
@@ -225,6 +235,7 @@ def test_the_progress_tells_how_far_behind_the_query_is() -> None:
         "maxOffsetsBehindLatest": 7,
         "minOffsetsBehindLatest": 2,
         "recordsBehindLatest": 9,
+        "partitionsBehindLatest": {"a": {"0": {"records": 2}, "1": {"records": 7}}},
     }
     assert stream.reportLatestOffset() == shown  # leaders did not say how old records are
 
@@ -234,7 +245,7 @@ def test_the_progress_tells_how_old_the_oldest_unread_record_is() -> None:
     cluster, clock = Cluster(), FrozenClock()
     clock.now_ms = 60_000
     cluster.ends = {0: (0, 3), 1: (0, 1)}
-    cluster.record_times = {T0: 45_000}
+    cluster.told = Unread({T0: 45_000}, {T0: 700})
     stream = reader(cluster, clock, maxOffsetsPerTrigger="2", startingOffsets="earliest")
     end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
     seconds = []
@@ -244,12 +255,18 @@ def test_the_progress_tells_how_old_the_oldest_unread_record_is() -> None:
         assert told is not None
         seconds.append(told["secondsBehindLatest"])
     assert seconds == [15.0, 15.999, 16.0]
-    assert cluster.times_asked == [{T0: 1}] * 2
+    assert told["bytesBehindLatest"] == 700
+    assert told["partitionsBehindLatest"] == {
+        "a": {"0": {"records": 2, "bytes": 700, "seconds": 16.0}}
+    }
+    assert cluster.unread_asked == [{T0: (1, 3)}] * 2
     stream.latestOffset(end, ReadAllAvailable())
     told = stream.reportLatestOffset()
     assert told is not None
     assert (told["recordsBehindLatest"], told["secondsBehindLatest"]) == (0, 0.0)
-    assert len(cluster.times_asked) == 2
+    assert told["bytesBehindLatest"] == 0
+    assert "partitionsBehindLatest" not in told
+    assert len(cluster.unread_asked) == 2
 
 
 def test_small_partitions_share_a_task_unless_tasks_were_asked_for() -> None:
@@ -286,3 +303,32 @@ def test_an_end_that_went_back_is_believed_only_after_a_while() -> None:
     with pytest.raises(DataLoss):
         once.latestOffset(first, ReadAllAvailable())
     assert clock.slept == [0.007]
+
+
+def test_leaders_wait_for_records_that_a_batch_is_short_of() -> None:
+    """In place of looks of which each finds too few."""
+    cluster, clock = Cluster(), FrozenClock()
+    stream = reader(cluster, clock, minOffsetsPerTrigger="10", maxTriggerDelay="60s")
+    limit = stream.getDefaultReadLimit()
+    first = stream.latestOffset(stream.initialOffset(), limit)
+    cluster.ends[0] = (0, 7)
+    asked = cluster.asked
+    cluster.coming, cluster.rests = [{0: (0, 12)}, {0: (0, 13)}], [0.6, 0.1]
+    assert ends(stream.latestOffset(first, limit)) == {"0": 13}
+    assert cluster.awaited == [({T0: 7}, 6, 500), ({T0: 12}, 1, 500)]
+    assert cluster.asked - asked == 3
+    assert clock.slept == []
+
+
+def test_a_wait_for_records_is_over_with_the_delay() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    stream = reader(cluster, clock, minOffsetsPerTrigger="10", maxTriggerDelay="1s")
+    limit = stream.getDefaultReadLimit()
+    first = stream.latestOffset(stream.initialOffset(), limit)
+    clock.now_ms += 700
+    cluster.ends[0] = (0, 7)
+    assert stream.latestOffset(first, limit) is first
+    assert cluster.awaited == [({T0: 7}, 6, 300)]
+    assert clock.slept == [0.1]  # a leader that could not wait is not asked without a pause
+    clock.now_ms += 200
+    assert ends(stream.latestOffset(first, limit)) == {"0": 7}

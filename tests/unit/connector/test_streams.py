@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -602,3 +603,127 @@ def test_too_many_pieces_are_refused(cluster: FakeCluster) -> None:
         pytest.raises(errors.InvalidOption, match=r"would have 18\d+ tasks, and 100000"),
     ):
         run.trigger()
+
+
+# ---- narrowing ---------------------------------------------------------------------------------
+
+
+def test_only_some_keys_times_and_partitions(cluster: FakeCluster) -> None:
+    partitions = cluster.create_topic("t", 3).partitions
+
+    def write(number: int, *times: int) -> None:
+        partitions[number].append(
+            encode_batch(
+                [b"%d-%d" % (number, time) for time in times],
+                keys=[b"even" if time % 2 == 0 else b"odd" for time in times],
+                timestamps=list(times),
+            )
+        )
+
+    for number in range(3):
+        write(number, 1, 2, 9, 4)
+        write(number, 3, 1)
+        write(number, 6, 2, 5)
+    narrow = {"keys": '["even"]', "minTimestamp": "4", "maxTimestamp": "6", "partitions": "1-7"}
+    shared = options(cluster, subscribe="t", startingOffsets="earliest")
+    wanted = ["1-4", "1-6", "2-4", "2-6"]
+    with Run(shared | narrow, Checkpoint()) as run:
+        assert values(run.drain()) == wanted
+        write(1, 5, 4, 8)
+        write(0, 4)
+        partitions.append(FakePartition(leader=1))
+        write(3, 4)
+        assert values(run.drain()) == ["1-4", "3-4"]
+    with Run(shared | {"minTimestamp": "9"}, Checkpoint()) as run:
+        assert values(run.drain()) == ["0-9", "1-9", "2-9"]
+    batch = BatchReader(source_options(shared | narrow, streaming=False), ["value"])
+    rows = [
+        row["value"].decode()
+        for task in batch.partitions()
+        for found in batch.read(task)
+        for row in found.to_pylist()
+    ]
+    assert sorted(rows) == sorted([*wanted, "1-4", "3-4"])
+
+
+def test_a_checkpoint_of_more_partitions_is_not_narrowed_silently(cluster: FakeCluster) -> None:
+    for partition in cluster.create_topic("t", 2).partitions:
+        fill(partition, "a")
+    shared = options(cluster, subscribe="t", startingOffsets="earliest")
+    checkpoint = Checkpoint()
+    with Run(shared, checkpoint) as run:
+        run.drain()
+    with (
+        Run(shared | {"partitions": "1"}, checkpoint) as run,
+        pytest.raises(errors.CheckpointMismatch, match=r"offsets of t-0.*narrowed by partitions"),
+    ):
+        run.trigger()
+
+
+def test_a_query_that_needs_many_records_lets_leaders_wait(cluster: FakeCluster) -> None:
+    (partition,) = cluster.create_topic("t").partitions
+    fill(partition, "first")
+    chosen = options(
+        cluster, subscribe="t", startingOffsets="earliest", minOffsetsPerTrigger=50,
+        maxTriggerDelay="10m",
+    )  # fmt: skip
+    with Run(chosen, Checkpoint()) as run:
+        assert run.trigger()
+        assert not run.trigger()  # the leader has waited in vain
+        (waited,) = {(w.min_records, w.max_wait_ms) for w in cluster.waits}
+        assert waited == (50, 500)
+
+        def write() -> None:
+            while len(cluster.waits) < 4:
+                pass
+            with cluster.changed:
+                for _ in range(10):
+                    fill(partition, *"abcde")
+                cluster.changed.notify_all()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        while not run.trigger():
+            pass
+        writer.join()
+        assert len(run.batches[1]) == 50
+
+
+@pytest.mark.parametrize("moment", [2_000, 2_500, 9_000])
+def test_several_topics_begin_at_one_moment(cluster: FakeCluster, moment: int) -> None:
+    """N-B20: also where records of that time are still to come, or come out of order."""
+    topics = [cluster.create_topic(name, 2).partitions for name in ("t", "u")]
+    times = [1_000, 2_000, 3_000, 2_400]
+    for partitions in topics:
+        for partition, written in zip(partitions, (times, times[:1]), strict=True):
+            for time in written:
+                fill(partition, str(time), time=time)
+    chosen = options(
+        cluster,
+        subscribe="t,u",
+        startingTimestamp=moment,
+        minTimestamp=moment,
+        startingOffsetsByTimestampStrategy="latest",
+    )
+    with Run(chosen, Checkpoint()) as run:
+        first = [int(value) for value in values(run.drain())]
+        assert first == sorted([time for time in times if time >= moment] * 2)
+        for partitions in topics:
+            for partition in partitions:
+                for time in (1_500, 2_600, 9_500):
+                    fill(partition, str(time), time=time)
+        later = [int(value) for value in values(run.drain())]
+        assert later == sorted([time for time in (1_500, 2_600, 9_500) if time >= moment] * 4)
+
+
+def test_partitions_that_no_topic_has_are_read_once_they_exist(cluster: FakeCluster) -> None:
+    partitions = cluster.create_topic("t", 1).partitions
+    fill(partitions[0], "0")
+    chosen = options(cluster, subscribe="t", startingOffsets="earliest", partitions="1")
+    batch = BatchReader(source_options(chosen, streaming=False), ["value"])
+    assert [list(batch.read(task)) for task in batch.partitions()] == []
+    with Run(chosen, Checkpoint()) as run:
+        assert run.drain() == []
+        partitions.append(FakePartition(leader=1))
+        fill(partitions[1], "1")
+        assert values(run.drain()) == ["1"]

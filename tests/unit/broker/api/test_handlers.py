@@ -46,6 +46,7 @@ from pylog_broker.api.producer_ids import (
     ProducerIdGiven,
 )
 from pylog_broker.api.ranges import PIECES_MAX, RANGES_AT_ONCE, RangesHandler
+from pylog_broker.api.record_waits import RecordWaitHandler
 from pylog_broker.api.transactions.producers import TransactionsHandler
 from pylog_broker.config import BrokerConfig
 from pylog_broker.coordinator.transactions.messages import InitProducer, ProducerBegun
@@ -68,7 +69,11 @@ from pylog_broker.replication.messages import (
     RangeAnswer,
     RangeQuery,
     RangesSplit,
+    RecordsArrived,
+    RecordWait,
     ReplicaEpochEnd,
+    WaitedPartition,
+    WaitEnd,
 )
 
 T = TypeVar("T")
@@ -123,6 +128,13 @@ class Manager:
             )
         ]
 
+    def await_records(self, _now_ms: int, request: RecordWait, token: object) -> list[Effect]:
+        self.listing.append(token)
+        if self.waits:
+            return []
+        ends = tuple(WaitEnd(item.topic_partition, None, Offset(9)) for item in request.partitions)
+        return [RecordsArrived(token, ends)]
+
     def epoch_ends(self, request: EpochEndQuery) -> EpochEnds:
         self.asked.append(request)
         return EpochEnds((self.end,))
@@ -137,6 +149,9 @@ class Manager:
 
 def perform(effects: Sequence[Effect]) -> None:
     for effect in effects:
+        if isinstance(effect, RecordsArrived):
+            cast(Callable[[object], None], effect.token)(effect.ends)
+            continue
         assert isinstance(effect, (DeleteRecordsDone, OffsetsListed, RangesSplit))
         deleted = isinstance(effect, DeleteRecordsDone)
         answer = effect.watermarks if deleted else effect.answers
@@ -199,6 +214,36 @@ def test_ranges_are_split_some_at_a_time_each_with_its_own_failure() -> None:
     assert twice == [RangeAnswer(T0, named)] * 2
     with pytest.raises(errors.InvalidRequest, match=f"the limit is {PARTITIONS_PER_REQUEST_MAX}"):
         run(handler.handle(CONTEXT, [RangeQuery(T0, 0, 1)] * (PARTITIONS_PER_REQUEST_MAX + 1)))
+
+
+def test_records_are_awaited_within_limits_and_nobody_waits_in_vain() -> None:
+    manager = Manager()
+    handler = RecordWaitHandler(cast(ReplicaManager, manager), perform, SYSTEM_CLOCK)
+    places = WaitedPartition(T0, 5), WaitedPartition(T1, 6)
+    answers = run(handler.handle(CONTEXT, RecordWait(places, 3, 500)))
+    assert list(answers) == [WaitEnd(T0, None, Offset(9)), WaitEnd(T1, None, Offset(9))]
+    twice = run(handler.handle(CONTEXT, RecordWait(places[:1] * 2, 3, 500)))
+    said = Failure(errors.InvalidRequest.code, "t-0 stands in the request more than once")
+    assert list(twice) == [WaitEnd(T0, said)] * 2
+    for wrong, words in (
+        (RecordWait(places, 0, 500), "min_records is 0; it must be 1 at least"),
+        (RecordWait(places, 1, -1), "max_wait_ms is -1; it must be 0 to 60000"),
+        (RecordWait(places, 1, 60_001), "max_wait_ms is 60001; it must be 0 to 60000"),
+        (RecordWait(places * (PARTITIONS_PER_REQUEST_MAX // 2 + 1), 1, 5), "the limit is"),
+    ):
+        with pytest.raises(errors.InvalidRequest, match=words):
+            run(handler.handle(CONTEXT, wrong))
+    manager.waits = True
+
+    async def gives_up() -> None:
+        waiting = asyncio.ensure_future(handler.handle(CONTEXT, RecordWait(places, 3, 500)))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    run(gives_up())
+    assert manager.cancelled == manager.listing[-1:]
 
 
 def test_epochs_end_where_the_leader_says() -> None:

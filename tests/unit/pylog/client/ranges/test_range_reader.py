@@ -404,3 +404,33 @@ def test_ranges_are_asked_of_the_leader_that_there_is(
     del cluster.topics["a"]
     with pytest.raises(TopicGone):
         reader.split({A0: RangeToSplit(0, 3)})
+
+
+def test_records_are_awaited_where_they_come(cluster: FakeCluster, reader: RangeReader) -> None:
+    partitions = cluster.create_topic("a", partitions=2).partitions
+    assert {partition.leader for partition in partitions} == {1, 2}
+    fill(partitions[0], 3)
+    reader.topics(["a"])
+    ends = {A0: 3, TopicPartition("a", 1): 0}
+    assert not reader.await_records(ends, 9, 50)
+    assert sorted((w.min_records, w.max_wait_ms) for w in cluster.waits) == [(5, 50)] * 2
+
+    def write() -> None:
+        while len(cluster.waits) < 4:
+            pass
+        with cluster.changed:
+            fill(partitions[1], 5)
+            cluster.changed.notify_all()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert reader.await_records(ends, 9, 20_000)
+    writer.join()
+
+
+def test_a_leader_that_has_changed_does_not_wait(cluster: FakeCluster, reader: RangeReader) -> None:
+    topic = cluster.create_topic("a")
+    reader.topics(["a"])
+    cluster.move_leader("a", 0, 2 if topic.partitions[0].leader == 1 else 1)
+    with pytest.raises(errors.NotLeaderOrFollower):
+        reader.await_records({A0: 0}, 1, 20_000)
