@@ -23,7 +23,7 @@ _POSIX: Final = {
     "Alnum", "Alpha", "Blank", "Cntrl", "Digit", "Graph", "Lower", "Print", "Punct", "Space",
     "Upper", "XDigit",
 }  # fmt: skip
-# What a pattern is made of: quoted text, an escape, a class, any other character.
+# The parts of a pattern: quoted text, an escape, a class, any other character.
 _TOKEN: Final = re.compile(
     r"\\Q.*?(?:\\E|\Z)|\\[pP]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*+\]|.", re.DOTALL
 )

@@ -41,12 +41,12 @@ PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FIRST_BYTES_SECONDS_MAX: Final = 10.0
 LISTENER: Final = "gateway"
 BROKER_SECONDS_MAX: Final = 3.0
-"""How long a broker may take to accept a connection."""
+"""The time that a broker may take to accept a connection."""
 LAST_WORD_SECONDS: Final = 0.2
 """From the answer of a refusal to the close: what is unread at a close takes the answer with it."""
 
 Locate = Callable[[BrokerId], Sequence[Endpoint]]
-"""Where a broker may be, best first; nowhere when the cluster has no such broker."""
+"""The addresses of a broker, best first; none when the cluster has no such broker."""
 
 
 def stranger(first: bytes) -> str | None:

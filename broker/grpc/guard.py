@@ -26,7 +26,7 @@ UNARY_SECONDS_MAX: Final = 330.0
 then some."""
 
 REQUEST_SECONDS_MAX: Final = 30.0
-"""How long a client may take to send the one message of a call that it has opened."""
+"""The time that a client may take to send the one message of a call that it has opened."""
 
 DEADLINE_GRAIN_SECONDS: Final = 0.001
 """gRPC counts deadlines in whole milliseconds, and rounds them up."""

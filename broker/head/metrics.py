@@ -37,7 +37,7 @@ class HeadMetrics:
         self.loop_lag = LoopLag()
         self.stopping = False
         self.endpoint = Endpoint("", 0)
-        """Where this is served, as others reach it."""
+        """The address at which this page is served, as others reach it."""
         self.base_port = 0
 
     async def live(self) -> Health:

@@ -109,12 +109,12 @@ class MetadataImage:
     topics_by_name: dict[str, TopicImage] = field(default_factory=dict)
     configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
     producer_ids: ProducerIdsRecord | None = None
-    # Which partitions each broker holds a replica of: a lost broker is looked up, not searched
+    # The partitions that each broker holds a replica of: a lost broker is looked up, not searched
     # for. A dict stands for an ordered set.
     _by_broker: dict[BrokerId, dict[tuple[TopicId, int], None]] = field(
         default_factory=dict, repr=False
     )
-    # How many replicas each log directory holds, by its id.
+    # The number of replicas in each log directory, by its id.
     _by_directory: dict[str, int] = field(default_factory=dict, repr=False)
     partition_count: int = 0
 

@@ -30,7 +30,7 @@ REQUEST_BYTES_MAX: Final = 8192
 REQUEST_SECONDS_MAX: Final = 5.0
 ANSWER_SECONDS_MAX: Final = 20.0
 LOOP_SECONDS_MAX: Final = 3.0
-"""How long the process's loop may take for a health check."""
+"""The time that the process's loop may take for a health check."""
 SCRAPE_SECONDS_MAX: Final = 10.0
 SCRAPE_PAUSE_SECONDS: Final = 0.05
 """Between two scrapes, however many ask: scraping in a circle shall not cost a core."""

@@ -117,7 +117,7 @@ class CoordinatorShell(Generic[CoordinatorT]):
         self._stopped = False
         self.load_seconds = Histogram()
         self.failures = 0
-        """How often a shard began again, because of its log or of a defect."""
+        """The number of times that a shard began again, because of its log or of a defect."""
 
     # ---- requests --------------------------------------------------------------------------------
 

@@ -124,7 +124,7 @@ class Engine:
         self.skew = SkewWatch()
         self.cold_reads = 0
         self.flush_seconds = Histogram()
-        """How long syncs of logs took, with their wait for a thread."""
+        """The time that syncs of logs took, with their wait for a thread."""
 
     def perform(self, effects: Sequence[Effect]) -> None:
         """Carry the effects out, in order, and set the timer for what comes next.

@@ -26,7 +26,7 @@ from pylog_broker.node.engine import Engine
 from pylog_broker.replication.messages import WriteMarker
 
 MARKER_TIMEOUT_MS: Final = 20_000
-"""How long a marker may wait for other replicas; whoever sent it sends it again."""
+"""The time for which a marker may wait for other replicas; its sender sends it again."""
 
 
 class GroupShards:

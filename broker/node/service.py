@@ -116,7 +116,7 @@ from pylog_broker.storage.manager.log_directories import LogDirectories
 _log = logging.getLogger("pylog.node")
 
 SHUTDOWN_SECONDS_MAX: Final = 6.0
-"""How long a stopping broker waits for its leaders to move."""
+"""The time for which a stopping broker waits for its leaders to move."""
 
 
 @dataclass(slots=True)

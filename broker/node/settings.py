@@ -42,7 +42,7 @@ class NodeSettings:
     gateway: str = ""
     """The gateway's address as clients are told it; empty: the same as `controller`."""
     only_broker: int = ANY_BROKER
-    """Which directory to offer: that of this broker, NEW_BROKER for none, ANY_BROKER for all."""
+    """The directory to offer: that of this broker, NEW_BROKER for none, ANY_BROKER for all."""
 
     def of_broker(self, broker: BrokerId) -> NodeSettings:
         """These settings, once it is known which broker this is."""

@@ -30,7 +30,7 @@ class StreamsTopics:
         self._asked: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures: dict[str, tuple[int, str]] = {}
-        """When and why a topic could not be created."""
+        """The time and the reason of each topic that could not be created."""
 
     def create(self, topics: Iterable[NewTopic]) -> None:
         """Have these created, in time."""

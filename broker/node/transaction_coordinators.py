@@ -42,7 +42,8 @@ from pylog_broker.replication.messages import WriteMarker
 BACK_OFF_SECONDS_MIN: Final = 0.02
 BACK_OFF_SECONDS_MAX: Final = 1.0
 ASK_SECONDS_MAX: Final = 15.0
-"""How long a batch waits for the coordinator of its transaction; then its producer hears why."""
+"""The time for which a batch waits for the coordinator of its transaction; then its producer gets
+the reason."""
 GONE_SECONDS: Final = 30.0
 """A partition that the metadata have not had for so long is deleted: nobody needs its marker."""
 

@@ -108,7 +108,8 @@ class ReplicatedStateMachine(Generic[ImageT, RecordT, EffectT]):
         self.epoch: LeaderEpoch = NO_EPOCH
         """Under which it leads."""
         self.next_offset = Offset(committed.offset + 1)
-        """Where the next slice begins; of a leader, where the next written record will lie."""
+        """The offset at which the next slice begins; of a leader, that of the next record to be
+        written."""
         self._open: list[RecordT] = []  # written since the last append
         self._uncommitted: deque[AppendRecords[RecordT]] = deque()
         self._held: deque[tuple[Offset, EffectT]] = deque()

@@ -11,7 +11,7 @@ class RecordState(Enum):
     """Its value is Kafka's number, which stands in records of `__share_group_state`."""
 
     AVAILABLE = 0
-    """Whoever fetches next acquires it."""
+    """The next member that fetches acquires it."""
     ACQUIRED = 1
     """A member has it, until its lock ends. This state is the leader's alone, and never written."""
     ACKNOWLEDGED = 2

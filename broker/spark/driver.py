@@ -41,7 +41,8 @@ logger = logging.getLogger("pylog.spark")
 STOP_BROKERS_SECONDS: Final = 0.7
 STOP_SPARK_SECONDS: Final = 0.8
 STOP_SECONDS_MAX: Final = 1.7
-"""What has not ended by then ends as in a crash: a slow disk or a busy machine holds nothing up."""
+"""Anything that has not ended by then ends as in a crash: a slow disk or a busy machine holds
+nothing up."""
 
 _PIDFD_GETFD: Final = 438  # the system call's number, the same on every architecture
 
@@ -396,7 +397,7 @@ class Driver:
             await self._loop.run_in_executor(None, jvm.silence, context)
             stopping = self._loop.run_in_executor(None, context.stop)
             with contextlib.suppress(Exception):
-                # Whatever Spark has to say at this point changes nothing: its JVM ends next.
+                # Anything that Spark reports at this point changes nothing: its JVM ends next.
                 await asyncio.wait_for(asyncio.shield(stopping), STOP_SPARK_SECONDS)
         await self._loop.run_in_executor(None, jvm.halt, self._status)
 

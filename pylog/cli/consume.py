@@ -118,7 +118,7 @@ def consume(
         client = {**settings.client(), **client_settings(configs, SHARE_OPTIONS)}
         print_shared(client, topic, share_group, show, max_messages, timeout)
         return 0
-    # What the last poll brings behind the last message is neither printed nor committed.
+    # Messages of the last poll beyond `max_messages` are neither printed nor committed.
     commits_here = group is not None and max_messages is not None
     with Consumer(
         **settings.client(),

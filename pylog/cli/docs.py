@@ -18,7 +18,8 @@ from pylog.cli.terminal import is_plain
 
 FIRST_PAGE: Final = "README.md"
 PARTS: Final = ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs", "examples", "notebooks")
-"""What is shown, in an installed package and in a checkout, which has other files beside it."""
+"""The parts that are shown, in an installed package and in a checkout, which has other files beside
+them."""
 STYLE: Final = (
     "body{max-width:60rem;margin:2rem auto;padding:0 1rem;font:1rem/1.5 sans-serif}"
     "pre,code{background:#f2f2f2}pre{padding:.7rem;overflow-x:auto}"

@@ -26,7 +26,8 @@ from pylog.model import RecordMetadata
 
 FAULTS_SHOWN_MAX: Final = 5
 INTERRUPTED_SECONDS_MAX: Final = 5.0
-"""How long Ctrl-C waits for what is under way, to tell how much of it got there."""
+"""The time for which Ctrl-C waits for records in flight, to tell how many of them were
+acknowledged."""
 _OPTIONS: Final = ("acks", "compression_type", "bootstrap_servers")
 
 

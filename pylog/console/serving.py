@@ -102,7 +102,7 @@ async def serve(
     server = _Server(_config(build_app(hub)), hub)
     serving = asyncio.ensure_future(server._serve([listener]))  # without its signal handlers
     poller.start()
-    # What decodes records takes a second to be imported: not of the first reader's time.
+    # The decoders of records take a second to be imported: not of the first reader's time.
     warming = asyncio.ensure_future(asyncio.to_thread(_import_readers))
     try:
         while not server.started and not serving.done():

@@ -25,7 +25,7 @@ from pylog.records.scan_kernels import (
     TIMESTAMP_TYPE,
 )
 
-# What `decode_columns` reports; its `sections` are a table of `scan_kernels`.
+# The outcomes of `decode_columns`; its `sections` are a table of `scan_kernels`.
 ROWS: Final = 0
 KEY_BYTES: Final = 1
 VALUE_BYTES: Final = 2

@@ -24,7 +24,8 @@ from pylog.records.compression import Compression
 _ENGINE: Final[Any] = import_module(
     f"pylog.records.{'arrow_writer' if compiled.is_there() else 'plain_arrow_writer'}"
 )
-"""What encodes in this process; loaded with this module, which is imported ahead of need."""
+"""The module that encodes in this process; loaded with this one, which is imported ahead of
+need."""
 _RECORD_OVERHEAD: Final = 8
 """Lengths and deltas of a record, mostly."""
 

@@ -30,7 +30,8 @@ __all__ = [
 _ENGINE: Final[Any] = import_module(
     f"pylog.records.{'compiled_columns' if compiled.is_there() else 'plain_columns'}"
 )
-"""What decodes in this process; loaded with this module, which is imported ahead of need."""
+"""The module that decodes in this process; loaded with this one, which is imported ahead of
+need."""
 _OFFSET_MAX: Final = 2**63 - 1
 
 

@@ -157,7 +157,7 @@ class RecordChunk:
         self.values = self._first_values = values
         self.next_offset = next_offset
         self.delivery_counts: list[int] | None = None
-        """Where a share group has delivered the records."""
+        """The delivery count of each record, where a share group has delivered them; else None."""
         self._source = source
 
     def __len__(self) -> int:

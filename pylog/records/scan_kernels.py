@@ -25,7 +25,7 @@ MAX_TIMESTAMP: Final = 9
 LEADER_EPOCH: Final = 10
 FIELDS: Final = 11
 
-# What `scan_batches` reports beside the number of rows: where it stopped, and why.
+# The results of `scan_batches` beside the number of rows: where it stopped, and why.
 DONE: Final = 0
 FULL: Final = 1
 NOT_A_BATCH: Final = 2

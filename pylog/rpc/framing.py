@@ -17,7 +17,7 @@ from pylog.errors import InvalidRequest
 BUFFER_BYTES: Final = 64 * 1024
 LENGTH_BYTES: Final = 4
 LARGE_BYTES_FIRST: Final = 64 * 1024
-"""Where a large frame's buffer begins, of a connection that has sent none."""
+"""The first size of a large frame's buffer, on a connection that has sent none."""
 GROWTH: Final = 4
 """A buffer is at most so many times what has come; growing copies a third of a frame in all."""
 JOINED_BYTES_MAX: Final = 8 * 1024

@@ -85,7 +85,7 @@ def encode_message(requests: Sequence[Request], client_id: str) -> Chunks:
     end = _text(b"\x2a", client_id)
     _put(pieces, requests[0], end)
     if len(requests) > 1:
-        # What follows stands between the fields of the first one, as protobuf writes it.
+        # The other requests stand between the fields of the first one, as protobuf writes it.
         for request in requests[1:]:
             inner: Chunks = []
             _put(inner, request, end)

@@ -21,11 +21,11 @@ REGEX_CHARS_MAX: Final = 8_000
 REASON_CHARS_MAX: Final = 255
 """Of the words in which a member says why it joins or goes; what is longer is cut, as in Kafka."""
 STANDING_MS_MAX: Final = 60_000
-"""How long a heartbeat stands at most, whatever its member says."""
+"""The time for which a heartbeat stands at most, whatever its member says."""
 STRATEGIES_MAX: Final = 100
 METADATA_BYTES_MAX: Final = 1024 * 1024
-"""What one member says of itself, for all its strategies. The record of its group has to hold that
-of all members.
+"""The metadata of one member, for all its strategies. The record of its group has to hold that of
+all members.
 """
 ASSIGNMENTS_BYTES_MAX: Final = 4 * 1024 * 1024
 """Of all members of a group."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager
 
 TIMEOUT_MS: Final = 20_000
-"""How long a marker may wait for other replicas; whoever sent it sends it again."""
+"""The time for which a marker may wait for other replicas; its sender sends it again."""
 
 ForGroups = Callable[[WriteMarker], Awaitable[None]]
 """Writes a marker by way of the group coordinator; raises a PylogError."""

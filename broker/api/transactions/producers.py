@@ -36,7 +36,8 @@ from pylog_broker.coordinator.transactions.transaction import Identity
 from pylog_broker.metadata.image import MetadataImage
 
 COMMIT_TIMEOUT_MS: Final = 20_000
-"""How long an answer may wait for the end of the last transaction and for other replicas."""
+"""The time for which an answer may wait for the end of the last transaction and for other
+replicas."""
 VERSIONS: Final = (1, 2)
 """Of transactions."""
 

@@ -24,7 +24,8 @@ class GroupConfig:
     others.
     """
     new_member_join_timeout_ms: int = 5 * 60 * 1000
-    """How long a new member may wait in a join without being heard of: its client gives up before.
+    """The time for which a new member may wait in a join without a request of its own: its client
+    gives up before.
     """
     consumer_max_size: int = 2**31 - 1
     """group.consumer.max.size: members of one group of it."""
@@ -43,7 +44,7 @@ class GroupConfig:
     offsets_retention_check_interval_ms: int = 10 * 60 * 1000
     """offsets.retention.check.interval.ms"""
     settings: SettingsByGroup = field(default_factory=SameSettings)
-    """What a group may have set for itself."""
+    """The settings that a group may have for itself."""
 
     def of(self, group_id: str) -> GroupSettings:
         """The settings of that group, as they are now: to be asked for at each decision."""

@@ -30,7 +30,7 @@ class OffsetCommit(NamedTuple):
     caller: Caller
     offsets: dict[TopicPartition, CommittedOffset]
     retention_ms: int = -1
-    """How long, where an old client says so; -1: as the broker is set."""
+    """The retention that an old client asks for; -1: as the broker is set."""
 
 
 class OffsetsCommitted(NamedTuple):

@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple, Protocol
 from pylog.model import Offset, ProducerEpoch, ProducerId
 
 DECISION_BYTES_MAX: Final = 1_000_000
-"""What the records of one atomic decision may take, which is never taken apart: with its batch's
-header it is below the default of `max.message.bytes`, so that every tool reads what is written.
+"""The bytes that the records of one atomic decision may take, which is never taken apart: with its
+batch's header it is below the default of `max.message.bytes`, so that every tool reads what is
+written.
 """
 RECORD_EXTRA_BYTES: Final = 16
 """Of a record beside its key and value, at most."""

@@ -43,7 +43,7 @@ from pylog_broker.delayed.timing_wheel import TimerEntry, TimingWheel
 from pylog_broker.replicated.state_machine import LogSlice
 
 RELOAD_AFTER_MS: Final = 200
-"""How long a shard that failed rests before its log is read again."""
+"""The time for which a shard that failed rests before its log is read again."""
 
 CoordinatorT = TypeVar("CoordinatorT", bound=Coordinator)
 CoordinatorT_co = TypeVar("CoordinatorT_co", bound=Coordinator, covariant=True)
@@ -65,7 +65,7 @@ class ShardLoaded(NamedTuple):
     topic_partition: TopicPartition
     epoch: LeaderEpoch
     since_ms: int
-    """When it began to load."""
+    """The time at which it began to load."""
 
 
 class ShardFailed(NamedTuple):

@@ -83,7 +83,7 @@ WAITING_MAX: Final = 8
 """Requests of one producer that wait for the end of its last transaction: it sends one at a time,
 and each of its instances, and each leader of a partition, may have one."""
 WAIT_MS_MAX: Final = 5_000
-"""How long they wait before CONCURRENT_TRANSACTIONS."""
+"""The time for which requests wait before CONCURRENT_TRANSACTIONS."""
 PARTITION_BYTES: Final = 4
 TOPIC_BYTES: Final = 16
 """Of a topic in a record, beside its name."""

@@ -32,7 +32,8 @@ from pylog_broker.share.persisted import (
 from pylog_broker.share.sessions import SharePartitionKey
 
 PRUNE_TIMEOUT_MS: Final = 10_000
-"""How long a pruning waits for replicas that are slow to follow; the next one asks again."""
+"""The time for which a pruning waits for replicas that are slow to follow; the next one asks
+again."""
 
 _log = logging.getLogger("pylog.coordinator")
 

@@ -178,7 +178,7 @@ class _Delivery:
     until: int = -1
     most: int = _NO_END
     tried: int = 0
-    """How many the batch on its way has."""
+    """The number of letters in the batch on its way."""
 
 
 class DeadLetterSink(Protocol):

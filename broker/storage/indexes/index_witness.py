@@ -15,7 +15,8 @@ from pylog.records.batch import BatchHeader
 _GAP_MAX: Final = 1024 * 1024
 """Bytes without an entry that some starts, or some buffers of Kafka's cleaner, leave."""
 _DUE_MAX: Final = 3
-"""Where more entries are due, an empty file is a lost one, unless a cleaner was at work."""
+"""An empty file is a lost one where more entries are due than this, unless a cleaner was at
+work."""
 
 
 class IndexWitness:

@@ -14,7 +14,7 @@ from pylog_broker.storage.files import Buffer
 from pylog_broker.storage.segments.segment import BatchPlace
 
 PlacedBatch = tuple[BatchPlace, Buffer, Buffer]
-"""Where a batch goes, and its bytes in two pieces (the second may be empty)."""
+"""The place of a batch in the log, and its bytes in two pieces (the second may be empty)."""
 
 
 @dataclass(slots=True)

@@ -105,7 +105,7 @@ class Log:
         self._producers = ProducerHistory(files, directory, self._environment.producer_budget)
         self._durable = Durability(files, directory, self._segments, self._guard)
         self.epochs = self._durable.epochs
-        """Which leader epoch wrote which part."""
+        """The leader epochs of the log, each with the part that it wrote."""
         self._writer = LogWriter(
             str(topic_partition), self._segments, self._producers, self._tail,
             self._durable, self._guard,

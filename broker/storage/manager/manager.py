@@ -86,7 +86,7 @@ class LogManager:
         self._checkpoints = checkpoints
         clock_file = ClockCheckpoint(files, directory, self.meta.boot_id)
         self.producer_budget = producer_budget or ProducerBudget()
-        """How many producer ids the logs may know; shared with the directories beside this one."""
+        """The limit on producer ids that logs know; shared with the directories beside this one."""
         self.producer_budget.configure(config)
         self._upkeep = LogUpkeep(
             files, self._logs, checkpoints, config, clock_file, directory, self.producer_budget

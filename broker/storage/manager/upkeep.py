@@ -25,7 +25,7 @@ from pylog_broker.storage.segments.flush_task import FlushTask
 from pylog_broker.storage.segments.retention import RetentionClock
 
 _EXPIRY_CHECK_MS: Final = 600_000
-"""How often idle producers are looked for, as in Kafka."""
+"""The interval at which idle producers are looked for, as in Kafka."""
 EXPIRED_AT_ONCE: Final = 4_000
 """Producers that are looked at each time: some two milliseconds. A hundred thousand take half a
 minute."""

@@ -217,7 +217,7 @@ class ProducerStates:
             )
         if epoch < entry.epoch:
             raise _fenced(producer_id, epoch, entry.epoch)
-        # What is open in the marker's own epoch is the next transaction: the marker comes again.
+        # A transaction open in the marker's own epoch is the next one: the marker comes again.
         return version < 2 or epoch > entry.epoch or entry.transaction_start < 0
 
     def _not_the_first(self, header: BatchHeader, log_start_offset: int) -> PylogError:

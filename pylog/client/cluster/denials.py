@@ -18,7 +18,7 @@ from pylog.rpc import apis
 from pylog.rpc.v1 import log_pb2
 
 UNKNOWN_TOPIC_GRACE_MS: Final = 3_000
-"""How long brokers may deny a topic before the client believes them."""
+"""The time for which brokers may deny a topic before the client believes them."""
 CONFIRM_S_MAX: Final = 0.3
 """The gateway may be gone, or restarting: then brokers' word must do."""
 

@@ -35,9 +35,9 @@ LOOK_S: Final = 0.1
 have no order, go over gRPC meanwhile. Several looks, because a busy loop is late with one, and with
 the connection as well."""
 SILENCE_S: Final = 3.0
-"""Whoever gives a call up sooner learns nothing of its connection."""
+"""A caller that gives a call up sooner learns nothing of its connection."""
 IDLE_LOOK_S: Final = 1.0
-"""How often a connection looks whether it is idle, where somebody waits for an answer."""
+"""The interval at which a connection looks whether it is idle, where a call waits for an answer."""
 
 
 class Ports(Protocol):

@@ -13,8 +13,8 @@ from pylog.client.cluster.metadata import Address
 
 NO_STREAM_MS: Final = 60_000
 NO_STREAM_MS_MAX: Final = 3_600_000
-"""How long a broker is used over gRPC after its framed port could not be had; doubles each time,
-because trying it may cost two seconds."""
+"""The time for which a broker is used over gRPC after its framed port could not be reached; doubles
+each time, because trying it may cost two seconds."""
 
 Port = tuple[Address, int]
 """A framed port of one life of a broker: its address, and the broker's epoch. Another life, or
@@ -30,7 +30,7 @@ class StreamWay:
     address: Address
     hello: bytes
     connect_s: float = math.inf
-    """How long an attempt to connect may take."""
+    """The time that an attempt to connect may take."""
 
     @property
     def port(self) -> Port:

@@ -33,7 +33,7 @@ class BrokerInfo:
     rack: str = ""
     epoch: int = -1
     stream: Address | None = None
-    """Where it takes framed streams."""
+    """The address for framed streams; None: none is known."""
     fenced_since_ms: int = 0
     """The time of day since when it does not serve; 0: it does, or that is not known."""
 

@@ -89,8 +89,9 @@ NEVER_TAKEN: Final = (errors.InvalidRequest, errors.InvalidConfig, errors.Unsupp
 """By these a server says that the request itself is wrong."""
 
 NOT_CONNECTED = "no connection"
-"""What `fault_of` says when gRPC does not tell why: its poll engine may see the hang-up of a failed
-connect before it asks for the error, and then only reports a descriptor that was shut down."""
+"""The message of `fault_of` when gRPC does not tell why: its poll engine may see the hang-up of a
+failed connect before it asks for the error, and then only reports a descriptor that was shut
+down."""
 
 
 def refusal_of(error: grpc.aio.AioRpcError) -> errors.PylogError | None:

@@ -147,7 +147,7 @@ class Collector:
             if partition.decoding is not decoder:
                 return  # the loop moved the position meanwhile: the log was cut, or made anew
             if decoder.error is not None:
-                # What came before it was returned; the next poll raises, and a seek goes past it.
+                # The records before it are returned; the next poll raises, and a seek passes it.
                 self._positions.seek(partition, decoder.position)
                 partition.fail(decoder.error)
                 return

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 AT_EXIT_S: Final = 1.0
-"""How long the end of a program waits for the group that nobody has left."""
+"""The time for which the end of a program waits for a group that the user has not left."""
 
 
 class Consumer(Closing, Shown, Generic[K, V]):

@@ -23,7 +23,7 @@ from pylog.clock import Clock
 from pylog.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 CLOSE_S: Final = 30.0
-"""How long `close` takes at most, as Kafka's."""
+"""The time that `close` takes at most, as Kafka's."""
 
 
 class GroupUse:

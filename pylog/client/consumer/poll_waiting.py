@@ -279,7 +279,7 @@ class PollWaiting:
             if not at_once and not self._core.positions.all_handed_out(self._arrivals[what]):
                 return
         if isinstance(what, str):
-            # What was raised once may be so no longer: it counts when the cluster says it again.
+            # A fault that was raised may have passed: it counts when the cluster reports it again.
             self._told[what] = self._cluster.denied.get(what)
             self._cluster.thread.call(self._cluster.refresh_soon)
         raise faults[what]

@@ -28,7 +28,8 @@ class Fetched(NamedTuple):
     leader: int = -1
     leader_epoch: int = -1
     diverging_end: int | None = None
-    """Where the leader's log and the reader's part (KIP-320), and under which epoch."""
+    """The offset at which the leader's log and the reader's part (KIP-320), and its leader
+    epoch."""
     diverging_epoch: int | None = None
     damaged_end: int | None = None
     """The first offset behind what has rotted at the leader."""

@@ -16,7 +16,7 @@ from pylog.rpc.framing import Chunks
 from pylog.rpc.varint import varint, zigzag
 
 STANDING_ANSWERS: Final = 64
-"""How often one request is answered, while little comes at a time."""
+"""The number of answers to one request, while little comes at a time."""
 STANDING_BYTES: Final = 16 * 1024
 """Of batches in all these answers: what a consumer may get that it has no room for, or has paused.
 """

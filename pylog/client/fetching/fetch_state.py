@@ -41,8 +41,8 @@ NEXT_STATES: Final = {
     FetchState.RESETTING: (FetchState.AWAIT_RESET, FetchState.FETCHING),
     FetchState.FETCHING: (FetchState.AWAIT_RESET, FetchState.FETCHING),
 }
-"""What each state may become: by a seek, by a seek to where a look-up tells, by the look-up's
-request, by its answer. Nothing takes a position away but what looks for another one.
+"""The states that may follow each one: by a seek, by a seek to the offset of a look-up, by the
+look-up's request, by its answer. A position is lost only to the look-up of another one.
 """
 
 

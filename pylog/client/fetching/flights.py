@@ -22,7 +22,7 @@ class Flights:
 
     def __init__(self) -> None:
         self.cut_at_ms = 0
-        """When a fetch may be cut that is too young for it; 0: none is in the way."""
+        """The time at which a fetch may be cut that is too young for it now; 0: there is none."""
         self._flights: dict[tuple[int, int], InFlight] = {}
 
     def __iter__(self) -> Iterator[tuple[int, int, InFlight]]:

@@ -53,7 +53,7 @@ from pylog.client.membership.offset_commits import OffsetCommits, OnCommitted
 from pylog.model import OffsetAndMetadata, TopicPartition
 
 COMMIT_AT_MOST_MS: Final = 30_000
-"""How long partitions that are to be given up wait for their commit, at most."""
+"""The time for which partitions that are to be given up wait for their commit, at most."""
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 Committed = dict[TopicPartition, OffsetAndMetadata | None]
@@ -118,7 +118,8 @@ class GroupManagers:
         else:
             self.membership = ConsumerMembership(membership, identity, self.finder, *shared)
         self.unread: Mapping[TopicPartition, int] = {}
-        """Where the user's positions are ahead of what the user has done with."""
+        """The offsets up to which the user is done, of partitions whose positions are ahead of
+        that."""
         self._metadata = metadata
         self._positions = positions
         self._assign = assign

@@ -13,7 +13,8 @@ from pylog.client.fetching.request_manager import Polled
 from pylog.model import TopicPartition
 
 STUCK_AFTER_MS: Final = 1_000
-"""How long after `fetch.max.wait.ms` an answer is overdue, and the leader looked up again."""
+"""The time after `fetch.max.wait.ms` at which an answer is overdue, and the leader looked up
+again."""
 
 
 class LeaderFinder:

@@ -37,8 +37,8 @@ LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 """A static member that will come back: its partitions wait for it until its session ends."""
 LEAVE_PATIENCE_MS: Final = 3_000
-"""How long a member tries to tell a coordinator that it leaves. The others, or its successor, would
-have to wait for the end of its session.
+"""The time for which a member tries to tell a coordinator that it leaves. The others, or its
+successor, would have to wait for the end of its session.
 """
 
 

@@ -12,8 +12,8 @@ from pylog.consumer_protocol import NO_GENERATION
 from pylog.model import OffsetAndMetadata, TopicPartition
 
 STANDING_MS: Final = 15_000
-"""How long a heartbeat may stand: news end it at once, so it only shows that the member lives. Less
-than half of the session's time-out in every default.
+"""The time for which a heartbeat may stand: news end it at once, so it only shows that the member
+lives. Less than half of the session's time-out in every default.
 """
 
 # ---- requests ----------------------------------------------------------------------------------
@@ -162,8 +162,8 @@ class Acknowledged(NamedTuple):
 
 
 TargetPartitions = tuple[tuple[str, str, tuple[int, ...]], ...]
-"""What a member is to read, as the coordinator writes it: of each topic its id, its name where the
-coordinator knows that, and the partitions' numbers.
+"""The partitions that a member is to read, as the coordinator writes them: of each topic its id,
+its name where the coordinator knows that, and the partitions' numbers.
 """
 
 

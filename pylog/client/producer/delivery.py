@@ -301,8 +301,9 @@ def _references_of_unshared() -> int:
 
 
 UNSHARED: Final = _references_of_unshared()
-"""How many references to a batch's handle `next_handle` counts if nobody else has one: it may be
-given out again, as CPython's own `zip` does with its tuples. A handle has no weak references.
+"""The number of references to a batch's handle that `next_handle` counts if no other code has one:
+the handle may be given out again, as CPython's own `zip` does with its tuples. A handle has no weak
+references.
 """
 
 

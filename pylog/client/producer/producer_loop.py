@@ -68,7 +68,7 @@ from pylog.rpc.produce_wire import Item
 from pylog.rpc.v1 import log_pb2
 
 PRODUCER_ID_S_MAX: Final = 3.0
-"""How long one broker may take to find a producer id before another is asked."""
+"""The time that one broker may take to find a producer id before another is asked."""
 
 HAND_OVER_BYTES: Final = 384 * 1024
 """A thread that has filled batches of this size since the loop last looked lets the loop run.
@@ -90,7 +90,8 @@ KERNELS_MS_MAX: Final = 1_000
 """The longest such wait: what takes longer is compiled, not loaded, and is not waited for."""
 
 FINISH_S_MAX: Final = 2.0
-"""How long the end of a producer without acks waits until brokers have seen its last records."""
+"""The time for which the end of a producer without acks waits until brokers have seen its last
+records."""
 
 _Stream = RequestStream[OutgoingRequest, log_pb2.ProduceResponse]
 

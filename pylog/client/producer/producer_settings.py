@@ -99,7 +99,7 @@ def _fit_sizes(values: dict[str, Any]) -> None:
             f"batch_max_size={most}: it must be at least batch_size={values['batch.size']}, which "
             f"a batch may always reach"
         )
-    # What cannot be buffered or sent at once cannot be a batch.
+    # A batch that cannot be buffered or sent at once cannot be made.
     limit = min(values["max.request.size"], values["buffer.memory"])
     values["batch.size"] = min(values["batch.size"], limit)
     wanted = values["batch.size"] * GROWTH if most is None else most

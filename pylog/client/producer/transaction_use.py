@@ -34,7 +34,7 @@ class TransactionUse:
         self._transactions = transactions
         self._max_block_ms = max_block_ms
         self.times_ns: dict[str, int] = dict.fromkeys(_TIMES.values(), 0)
-        """How long users' calls have taken, by Kafka's names."""
+        """The time that users' calls have taken, by Kafka's names."""
 
     def init(self, *, keep_prepared: bool) -> None:
         """Fence earlier instances, and end what they left open."""

@@ -29,8 +29,8 @@ end early, look for a new leader, and wait longer each time in case the network 
 
 FETCH_BYTES_MIN: Final = 256 * 1024
 RECORD_BYTES: Final = 2 * 1024
-"""What a record is taken to need before one was seen. A range of few offsets in front of many more
-is asked for with a bound: a leader gives all that a fetch may hold."""
+"""The assumed size of a record before one was seen. A range of few offsets in front of many more is
+asked for with a bound: a leader gives all that a fetch may hold."""
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.send_faults import STUCK_AFTER_MS
 
 GROW_AFTER_BYTES: Final = 2 << 20
-"""How much must have gone to a broker without a pause, or wait to go, before batches may grow
+"""The bytes that must have gone to a broker without a pause, or wait to go, before batches may grow
 beyond `batch.size`: a burst, or a slow stream, keeps to it.
 """
 PAUSE_MS: Final = 20

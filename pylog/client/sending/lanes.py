@@ -40,8 +40,9 @@ NEXT_STATES: Final = {
     LaneState.STEADY: (LaneState.GAP, LaneState.FIRST),
     LaneState.GAP: (LaneState.STEADY, LaneState.FIRST),
 }
-"""What each may become: the first acknowledgement makes it steady. A gap ends where a later batch
-was accepted, or with a fresh producer id; a topic that was made anew begins with one as well.
+"""The states that may follow each one: the first acknowledgement makes a lane steady. A gap ends
+where a later batch was accepted, or with a fresh producer id; a topic that was made anew begins
+with one as well.
 """
 for _state, _following in NEXT_STATES.items():
     _state.following = _following  # for each batch a look-up by an enum would cost too much

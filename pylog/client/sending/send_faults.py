@@ -16,7 +16,8 @@ leader does not break its connection, and `request.timeout.ms` is far too long t
 """
 
 MESSAGE_OVERHEAD: Final = 1_024
-"""What a message has besides a batch, at most: names of the client and of the topic, numbers."""
+"""The bytes of a message besides a batch, at most: names of the client and of the topic,
+numbers."""
 
 NOT_STORED: Final = frozenset(
     {

@@ -45,11 +45,12 @@ if TYPE_CHECKING:
 Parts = list[tuple[TopicPartition, list[Record]]]
 
 CLOSE_S: Final = 30.0
-"""How long `close` takes at most, as Kafka's."""
+"""The time that `close` takes at most, as Kafka's."""
 AT_EXIT_S: Final = 1.0
-"""How long the end of a program waits for the group that nobody has left."""
+"""The time for which the end of a program waits for a group that the user has not left."""
 ACCEPT_EVERY_MS: Final = 1_000
-"""How often an iteration sends what it has accepted, while its records last."""
+"""The interval at which an iteration sends the acknowledgements of accepted records, while its
+records last."""
 
 
 class ShareConsumer(Closing, Shown, Generic[K, V]):

@@ -66,7 +66,7 @@ class ShareCore:
         self.topics: tuple[str, ...] = ()
         self.identity = identity
         self.for_user: deque[Callback] = deque()
-        """What the next poll runs on the user's thread, in this order."""
+        """The callbacks that the next poll runs on the user's thread, in this order."""
         self.hand = Hand(explicit=explicit)
         self.finder = CoordinatorFinder(membership, identity, jitter)
         self.membership = ShareMembership(membership, identity, self.finder, jitter)

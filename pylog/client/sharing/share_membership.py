@@ -22,7 +22,8 @@ from pylog.client.sharing.messages import ShareHeartbeat, ShareHeartbeatAnswer
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 LEAVE_PATIENCE_MS: Final = 3_000
-"""How long a member tries to tell a coordinator that it leaves: else its session must end."""
+"""The time for which a member tries to tell a coordinator that it leaves: else its session must
+end."""
 
 
 class ShareMemberState(Enum):

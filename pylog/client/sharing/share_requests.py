@@ -40,7 +40,8 @@ from pylog.model import AcknowledgeType
 FINAL_EPOCH: Final = -1
 EPOCH_MAX: Final = 2**31 - 1
 CROWDED_WAIT_MS: Final = 50
-"""How long one leader is waited for while others wait: there is not a record for each of them."""
+"""The time for which one leader is waited for while others wait: there is not a record for each of
+them."""
 
 LOCK_TIMEOUT_MS: Final = 30_000
 """Kafka's default, where a broker does not tell its own."""

@@ -41,11 +41,11 @@ from pylog.compat.new_topics import NewTopics
 OnRebalance = Callable[[Any, list[TopicPartition]], Any]
 
 _STEP_S: Final = 1.0
-"""How long a poll waits at a time."""
+"""The time of each wait within a poll."""
 _EOF_STEP_S: Final = 0.1
 """The same with `enable.partition.eof`: then ends of partitions are looked at."""
 _MISSING_AGAIN_MS: Final = 30_000
-"""How often a poll tells of a topic that does not exist."""
+"""The interval at which a poll reports a topic that does not exist."""
 
 
 class Consumer:

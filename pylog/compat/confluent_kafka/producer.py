@@ -32,9 +32,9 @@ from pylog.compat.new_topics import NewTopics
 OnDelivery = Callable[[KafkaError | None, Message[Any, Any]], Any]
 
 _STEP_MS: Final = 1_000
-"""How long pylog's calls wait at a time, within what the caller allows."""
+"""The time of each wait of pylog's calls, within the caller's time-out."""
 _TOPIC_S: Final = 10.0
-"""How long one attempt to make a topic may last."""
+"""The time that one attempt to make a topic may last."""
 _PASSING: Final = (errors.BootstrapFailed, errors.RequestTimedOut, errors.BufferExhausted)
 
 

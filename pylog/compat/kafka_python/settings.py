@@ -145,7 +145,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "bootstrap_timeout_ms": 30_000,
     "reconnect_backoff_max_ms": 30_000,
 }
-"""Where they differ from Kafka's."""
+"""The defaults that differ from Kafka's."""
 
 
 def unknown(given: Mapping[str, Any], known: frozenset[str]) -> set[str]:

@@ -34,7 +34,7 @@ VARIABLE: Final = "PYLOG_NATIVE"
 OBJECT_TYPE: Final = 8
 OBJECT_SIZE: Final = 16
 OBJECT_SLOTS: Final = 16
-"""Where the slots of an object without a dictionary begin."""
+"""The position at which the slots of an object without a dictionary begin."""
 BYTES_DATA: Final = bytes.__basicsize__ - 1
 LIST_ITEMS: Final = 24
 

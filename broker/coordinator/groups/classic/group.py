@@ -59,7 +59,7 @@ _MAY_FOLLOW: Final = {
     ClassicState.STABLE: {ClassicState.COMPLETING_REBALANCE},
     ClassicState.DEAD: set(ClassicState),
 }
-"""What a state may come after."""
+"""The states that each one may come after."""
 
 
 _MEMBER_BYTES: Final = 64
@@ -131,7 +131,8 @@ class ClassicGroup:
     new_member_came: bool = False
     """Likewise: since that time was extended last."""
     topics: frozenset[str] | None = None
-    """What consumers in it subscribe to; None: not known, or they are no consumers."""
+    """The topics that consumers in the group subscribe to; None: not known, or its members are no
+    consumers."""
 
     # ---- as any group ----------------------------------------------------------------------------
 

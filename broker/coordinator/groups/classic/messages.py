@@ -33,7 +33,7 @@ class JoinGroup(NamedTuple):
     protocols: tuple[MemberProtocol, ...]
     """The one that it likes most first."""
     new_member_id: str
-    """What it will be called if it is new: unique, made by whoever took the request."""
+    """The id of the member if it is new: unique, made by the broker that took the request."""
     requires_known_member_id: bool = True
     """Whether a new member first hears its id and then joins with it (KIP-394)."""
     reason: str = ""

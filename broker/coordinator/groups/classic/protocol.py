@@ -64,11 +64,11 @@ from pylog_broker.coordinator.runtime.decision import (
 )
 
 MEMBERS_BYTES_MAX: Final = 600_000
-"""What the members of a group may say of themselves together. The record of a group holds that and
-all assignments, and a coordinator that cannot write its record begins again, with all its groups.
+"""The metadata of all members of a group together. The record of a group holds that and all
+assignments, and a coordinator that cannot write its record begins again, with all its groups.
 """
 ASSIGNMENTS_BYTES_MAX: Final = DECISION_BYTES_MAX - MEMBERS_BYTES_MAX - 10_000
-"""What a leader may assign."""
+"""The bytes that a leader may assign."""
 
 
 # Dataclasses, as a named tuple equals each one of another class with the same fields.

@@ -29,7 +29,7 @@ class AssignedMember(NamedTuple):
 
     subscribed: frozenset[str]
     present: Partitions = NO_PARTITIONS
-    """What it had to read until now."""
+    """The partitions that the member had to read until now."""
     instance_id: str | None = None
     rack_id: str | None = None
 

@@ -75,12 +75,13 @@ class ConsumerMember:
     server_assignor: str | None = None
     member_epoch: int = 0
     previous_epoch: int = 0
-    """What it had before, in case that the answer with the present one was lost."""
+    """The epoch that the member had before, in case the answer with the present one was lost."""
     state: MemberState = MemberState.STABLE
     assigned: Partitions = NO_PARTITIONS
     revoking: Partitions = NO_PARTITIONS
     classic: ClassicMemberMetadata | None = None
-    """What it said when it joined by the classic protocol; None: it speaks the consumer protocol.
+    """The metadata with which the member joined by the classic protocol; None: it speaks the
+    consumer protocol.
     """
 
     @property

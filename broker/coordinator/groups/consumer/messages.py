@@ -24,16 +24,16 @@ class ConsumerHeartbeat(NamedTuple):
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
-    """How long it may take to give partitions up; -1: as before."""
+    """The time that the member may take to give partitions up; -1: as before."""
     subscribed_names: tuple[str, ...] | None = None
     subscribed_regex: str | None = None
     server_assignor: str | None = None
     owned: Partitions | None = None
-    """What it reads now."""
+    """The partitions that the member reads now; None: as before."""
     client_id: str = ""
     client_host: str = ""
     new_member_id: str = ""
-    """What a member that joins without an id is called: unique, made by whoever took the request.
+    """The id for a member that joins without one: unique, made by the broker that took the request.
     """
     standing_ms: int = 0
     """So long the answer may wait for news; 0: it comes at once, as KIP-848 has it."""
@@ -55,7 +55,7 @@ class ConsumerHeartbeatAnswer(NamedTuple):
     member_epoch: int
     heartbeat_interval_ms: int = 0
     assigned: Partitions | None = None
-    """What it is to read, and nothing else; None: as before."""
+    """The partitions that the member is to read, and no others; None: as before."""
 
 
 class DescribedConsumer(NamedTuple):

@@ -62,8 +62,8 @@ from pylog_broker.coordinator.groups.consumer.topics import (
 from pylog_broker.coordinator.runtime.decision import Record
 
 BYTES_MAX: Final = 600_000
-"""What the members of a group that changes may say of themselves, with their assignments: all of it
-is written at once, and the joining member's own records with it.
+"""The metadata of the members of a group that changes, with their assignments: all of it is written
+at once, and the joining member's own records with it.
 """
 _VERSION_BYTES: Final = 2
 """A subscription and an assignment begin with their version."""

@@ -129,7 +129,7 @@ COLLECTING_FROM: Final = 16
 """Members of a group whose changes are collected; a smaller one has a new target at once."""
 COLLECT_MS_PER_MEMBER: Final = 3
 COLLECT_MS_MAX: Final = 1_000
-"""How long they are: 0.6 s for 200 members."""
+"""The time for which changes are collected: 0.6 s for 200 members."""
 REGEX_AFTER_MS: Final = 100
 """After a change of topics: those that are created together are one change to the group."""
 
@@ -204,7 +204,7 @@ class _Beat(NamedTuple):
     present: ConsumerMember
     """As it was; of a new one only the id."""
     owned: Partitions | None
-    """What it is known to read, at most."""
+    """The partitions that the member may read, as far as is known."""
     replaced: str | None = None
     """The id of the static member that has come back with another one."""
 

@@ -32,7 +32,7 @@ class SharingMember(NamedTuple):
 
     subscribed: frozenset[str]
     present: Partitions = NO_PARTITIONS
-    """What it had to read until now."""
+    """The partitions that the member had to read until now."""
 
 
 def assign_simple(

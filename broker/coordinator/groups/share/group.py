@@ -50,7 +50,7 @@ class ShareMember:
     subscribed: frozenset[str] = frozenset()
     member_epoch: int = 0
     previous_epoch: int = 0
-    """What it had before, in case that the answer with the present one was lost."""
+    """The epoch that the member had before, in case the answer with the present one was lost."""
     assigned: Partitions = NO_PARTITIONS
 
     def at_target(self, target: Partitions, epoch: int) -> ShareMember:

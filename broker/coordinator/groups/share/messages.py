@@ -24,7 +24,7 @@ class ShareHeartbeat(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     new_member_id: str = ""
-    """What a member that joins without an id is called: unique, made by whoever took the request.
+    """The id for a member that joins without one: unique, made by the broker that took the request.
     """
     standing_ms: int = 0
     """So long the answer may wait for news; 0: it comes at once."""
@@ -37,7 +37,7 @@ class ShareHeartbeatAnswer(NamedTuple):
     member_epoch: int
     heartbeat_interval_ms: int = 0
     assigned: Partitions | None = None
-    """What it is to read; None: as before."""
+    """The partitions that the member is to read; None: as before."""
     to_initialize: Partitions = NO_PARTITIONS
     """Not for the member: whoever took the request has the share coordinator initialize the state
     of these, and then calls `state_initialized`, or `state_not_initialized`.

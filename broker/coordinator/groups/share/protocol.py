@@ -105,7 +105,7 @@ class ShareAskedTimer:
 
 ShareTimer = ShareSessionTimer | ShareStandingTimer | ShareWakeTimer | ShareAskedTimer
 ASKED_MS: Final = 60_000
-"""How long state may take to be initialized before another heartbeat names it again."""
+"""The time that state may take to be initialized before another heartbeat names it again."""
 
 ShareKey = (
     ShareGroupMetadataKey

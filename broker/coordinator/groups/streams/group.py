@@ -78,7 +78,7 @@ class StreamsMember:
     client_tags: tuple[tuple[str, str], ...] = ()
     member_epoch: int = 0
     previous_epoch: int = 0
-    """What it had before, in case that the answer with the present one was lost."""
+    """The epoch that the member had before, in case the answer with the present one was lost."""
     state: MemberState = MemberState.STABLE
     assigned: Tasks = NO_TASKS
     revoking: Tasks = NO_TASKS

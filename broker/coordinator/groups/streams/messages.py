@@ -61,10 +61,10 @@ class StreamsHeartbeat(NamedTuple):
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
-    """How long it may take to give tasks up; -1: as before."""
+    """The time that the member may take to give tasks up; -1: as before."""
     topology: StreamsGroupTopologyValue | None = None
     owned: Tasks | None = None
-    """What it works on now."""
+    """The tasks that the member works on now; None: as before."""
     process_id: str | None = None
     """Of the process that it is a thread of."""
     endpoint: Endpoint | None = None
@@ -82,10 +82,11 @@ class StreamsHeartbeatAnswer(NamedTuple):
     heartbeat_interval_ms: int = 0
     status: tuple[Status, ...] = ()
     assigned: Tasks | None = None
-    """What it is to work on; None: as before."""
+    """The tasks that the member is to work on; None: as before."""
     endpoint_epoch: int = 0
     endpoints: tuple[EndpointPartitions, ...] | None = None
-    """Who has which state; None: as the member knows."""
+    """The members that have each partition's state, with their endpoints; None: as the member
+    knows."""
     to_create: tuple[TopicInfo, ...] = ()
     """Not for the member: internal topics that whoever took the request has the controller create.
     """

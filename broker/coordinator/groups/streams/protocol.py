@@ -141,7 +141,7 @@ class _Beat(NamedTuple):
     present: StreamsMember
     """As it was; of a new one only the id."""
     owned: Tasks | None
-    """What it is known to work on, at most."""
+    """The tasks that the member may work on, as far as is known."""
 
 
 class _Epochs(NamedTuple):

@@ -35,7 +35,7 @@ class ConfiguredTopology:
     """A topology on the topics that there are."""
 
     tasks: dict[str, int] = field(default_factory=dict)
-    """How many each subtopology has; of none while the topology cannot run."""
+    """The number of tasks of each subtopology; of none while the topology cannot run."""
     stateful: frozenset[str] = frozenset()
     """Subtopologies that keep state."""
     partition_counts: dict[str, int] = field(default_factory=dict)

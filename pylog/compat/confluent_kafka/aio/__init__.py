@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 _CALLBACKS: Final = ("error_cb", "on_commit", "stats_cb", "throttle_cb")
 _POLL_S: Final = 0.1
-"""How long the producer's task waits for reports at a time."""
+"""The time for which the producer's task waits for reports, each time."""
 
 
 def _on_loop(loop: asyncio.AbstractEventLoop, callback: Callable[..., Any]) -> Callable[..., Any]:

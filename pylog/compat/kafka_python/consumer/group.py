@@ -40,7 +40,7 @@ from pylog.model import topic_name_fault
 from pylog.records.record import Record
 
 _STEP_S: Final = 1.0
-"""How long an iteration without `consumer_timeout_ms` waits at a time."""
+"""The time of each wait of an iteration without `consumer_timeout_ms`."""
 
 Committed = Callable[[Any, Any], Any]
 
