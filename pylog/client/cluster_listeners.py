@@ -15,7 +15,7 @@ from pylog.client.background import logger
 
 class ClusterListeners:
     """Tells each listener once, on the thread that has the first record, while other threads wait.
-    What a listener raises is logged and changes nothing.
+    An error that a listener raises is logged and changes nothing.
     """
 
     __slots__ = ("_lock", "_methods", "_telling", "told")

@@ -1,6 +1,6 @@
 """Every setting of the clients: Apache Kafka's names and defaults, with underscores as keywords.
 
-What becomes of Kafka's other settings is in `pylog.kafka_settings`.
+`pylog.kafka_settings` lists Kafka's other settings, with their treatment.
 """
 
 from __future__ import annotations

@@ -142,8 +142,8 @@ def fault_of_group(error: common_pb2.Error, group: str) -> errors.PylogError | N
 def fault_of_commit(
     error: common_pb2.Error, group: str, tp: TopicPartition | None = None
 ) -> errors.PylogError | None:
-    """Why an operator could not set offsets. What a coordinator says to somebody who is none of the
-    members (Kafka: UNKNOWN_MEMBER_ID) means that there are some.
+    """Why an operator could not set offsets. The answer of a coordinator to a caller who is no
+    member (Kafka: UNKNOWN_MEMBER_ID) means that the group has members.
     """
     if error.code in _ALIVE:
         return errors.from_code(

@@ -1,7 +1,7 @@
 """A client's connections: channels by address, bootstrap, and metadata kept fresh.
 
-Everything here belongs to the loop; other threads come in by `LoopThread.run` or `.call`. What is
-known (`metadata`) may be read from any thread: its values are frozen and replaced as a whole.
+Everything here belongs to the loop; other threads come in by `LoopThread.run` or `.call`. The
+`metadata` may be read from any thread: its values are frozen and replaced as a whole.
 """
 
 from __future__ import annotations

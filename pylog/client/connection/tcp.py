@@ -1,6 +1,6 @@
-"""A connected TCP socket that never blocks: whoever has something to say writes it himself, and
-whoever waits for something may read it himself. What the kernel does not take at once is left to
-the loop, and so is reading while nobody else does.
+"""A connected TCP socket that never blocks: a thread that has something to send writes it itself,
+and one that waits for something may read it itself. Bytes that the kernel does not take at once are
+left to the loop, and so is reading while no other thread does.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class OffsetFetch(NamedTuple):
 
 class ConsumerGroupHeartbeat(NamedTuple):
     """The one request of the new protocol: it joins, lives, acknowledges and leaves, by its epoch.
-    What is None is as it was told before.
+    A field that is None is as in the request before.
     """
 
     coordinator: int

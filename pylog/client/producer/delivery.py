@@ -256,7 +256,7 @@ class DeliveryHandle:
     def add_done_callback(self, callback: Callable[[DeliveryHandle], object]) -> None:
         """Call `callback(handle)` on pylog's thread when done; at once, here, if that is now.
 
-        What it raises is logged.
+        An error that the callback raises is logged.
         """
         if not callable(callback):
             raise errors.InvalidRequest(f"callback={callback!r}: give a callable (handle)")

@@ -243,7 +243,7 @@ class ConsumerGroup:
     # ---- replay ----------------------------------------------------------------------------------
 
     def put(self, member: ConsumerMember) -> None:
-        """A member is new, or says something else of itself. What it has is as before."""
+        """A member is new, or says something else of itself. Its assignment is as before."""
         before = self.members.get(member.member_id)
         if before is not None and before.instance_id != member.instance_id:
             self._forget_instance(before)
