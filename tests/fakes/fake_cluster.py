@@ -235,7 +235,7 @@ class FakeCluster:
 def _answer(
     services: dict[str, Any], admin: FakeAdmin, api: UnaryApi[Any, Any], *asked: Any
 ) -> Any:
-    """What gRPC's server does for a call."""
+    """The part of gRPC's server in a call."""
     return getattr(services.get(api.service, admin), api.name)(*asked)
 
 

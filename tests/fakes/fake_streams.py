@@ -29,7 +29,7 @@ class Dropped(Exception):
 
 
 class _Context:
-    """What the generators of `FakeCluster` ask of gRPC."""
+    """The part of gRPC's context that the generators of `FakeCluster` use."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""What a `FakeCluster` answers about transactions: one dumb coordinator of all transactional ids.
+"""The answers of a `FakeCluster` about transactions: one dumb coordinator of all transactional ids.
 
 It decides at once, and writes markers into the logs in memory in the same moment; so nothing of a
 transaction is ever half done here. Time-outs and expiry are left out.

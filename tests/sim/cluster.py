@@ -181,7 +181,7 @@ class Cluster:
     true_ms = wall_ms
 
     def disk_wait_ms(self) -> float:
-        """How long a thread waits where it waits for a disk, on average."""
+        """The time for which a thread waits for a disk, on average, where it waits at all."""
         return 1.0 if self.healing else self.swarm.disk_wait_ms
 
     def topic(self) -> TopicImage | None:
@@ -312,7 +312,8 @@ class Cluster:
             ghost.delete_retention_ms = int(values["delete.retention.ms"])
 
     def min_isr_of(self, image: MetadataImage, topic: str) -> int:
-        """What holds for the topic by these metadata; else by what all were started with."""
+        """The topic's setting by these metadata; else the one with which all brokers were
+        started."""
         name, default = "min.insync.replicas", str(self.swarm.min_insync)
         for_all = image.cluster_configs().get(name, default)
         return int(image.topic_configs(topic).get(name, for_all))
@@ -403,7 +404,7 @@ class Cluster:
             process.timer(wait_ms, process.node.kill, 100)
 
     def count_fetched(self, fetched: ReplicaFetched) -> None:
-        """What leaders told followers."""
+        """Count the answers of leaders to followers."""
         if fetched.failure is not None and fetched.failure.code == errors.StaleBrokerEpoch.code:
             self.sometimes["stale fetch refused"] += 1
         for data in fetched.partitions:
@@ -416,7 +417,7 @@ class Cluster:
                     self.sometimes["stale fetch refused"] += 1
 
     def count_altered(self, answer: PartitionsAltered) -> None:
-        """What the controller said to ISR changes."""
+        """Count the controller's answers to ISR changes."""
         failures = [answer.failure, *(partition.failure for partition in answer.partitions)]
         for failure in failures:
             if failure is not None:
@@ -586,7 +587,7 @@ class Cluster:
         )
 
     def describe(self) -> str:
-        """Where everything stands, for a report."""
+        """The state of all partitions and clients, for a report."""
         lines = []
         for partition in self.image.partitions():
             lines.append(str(partition))

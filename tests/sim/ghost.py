@@ -1,4 +1,4 @@
-"""What must be true of all replicas together, checked after every step of a broker.
+"""The invariants of all replicas together, checked after every step of a broker.
 
 The ghost state is the simulator's own: `committed` is what some leader ever called committed, in
 order; a `Shadow` is what a replica's log holds. A batch stands for its records: producers never
@@ -155,7 +155,7 @@ class PartitionGhost:
         return self.contents.get(fingerprint(raw)) is not None or place in self.written
 
     def shadow(self, broker: BrokerId) -> Shadow:
-        """What `broker`'s log of this partition holds; empty at first."""
+        """The contents of `broker`'s log of this partition; empty at first."""
         return self.shadows.setdefault(broker, Shadow())
 
     def grow(self, broker: BrokerId, batches: Iterable[Batch]) -> None:

@@ -140,7 +140,8 @@ class SimLoop:
         return asyncio.Task(watched, loop=self)  # type: ignore[arg-type]
 
     async def _watched(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """What no caller is meant to hear of is a finding, whoever awaits the task."""
+        """Note an error that no caller is meant to hear of: it is a finding, whoever awaits the
+        task."""
         del self._actor.machine.scheduler.unstarted[work]
         try:
             return await work

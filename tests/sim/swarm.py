@@ -1,4 +1,4 @@
-"""What a seed decides: the shape of the cluster, its load, and which faults strike how often.
+"""The choices of a seed: the shape of the cluster, its load, and the rates of faults.
 
 One mix of faults for all seeds would hide whatever needs another mix (a known bug stayed hidden
 for thousands of seeds at fixed rates), so everything that could matter is drawn, and each kind of
@@ -98,7 +98,7 @@ POLICIES = ("delete", "delete", "compact", "compact", "compact,delete")
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """How the topic forgets, and what is done to it on the way. Times in milliseconds."""
+    """The retention of the topic, and the operations on it meanwhile. Times in milliseconds."""
 
     policy: str
     retention_ms: int
@@ -112,7 +112,7 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """How applications send and read. Times in milliseconds."""
+    """The settings by which applications send and read. Times in milliseconds."""
 
     linger_ms: int
     batch_size: int

@@ -58,7 +58,7 @@ class TransactionApps:
 
     @property
     def topic(self) -> InternalTopic:
-        """How the topic of the coordinators is made."""
+        """The settings of the coordinators' topic."""
         swarm = self._cluster.swarm
         config = {
             "cleanup.policy": "compact",
