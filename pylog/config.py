@@ -240,7 +240,8 @@ class ConfigTable:
         ]
 
     def _reason(self, name: str, verdict: Verdict) -> str:
-        """Why Kafka's setting of that name has that verdict; empty when it has not."""
+        """The reason why Kafka's setting of that name has that verdict; empty when it has another
+        one."""
         ruling = self._kafka.ruling(self._dotted(name))
         return ruling.reason if ruling is not None and ruling.verdict is verdict else ""
 

@@ -121,7 +121,7 @@ SHUTDOWN_SECONDS_MAX: Final = 6.0
 
 @dataclass(slots=True)
 class _Ending:
-    """Why the broker ends, as known so far."""
+    """The reason of the broker's end, as known so far."""
 
     reason: str = "asked to stop"
     fault_code: int = 0  # of what ended it; 0: nothing has

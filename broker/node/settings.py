@@ -74,7 +74,7 @@ class NodeReady:
 
 @dataclass(frozen=True, slots=True)
 class NodeExit:
-    """Why a broker ended. `curable`: starting it again may help. `error_code`: Kafka's number of
+    """The end of a broker. `curable`: starting it again may help. `error_code`: Kafka's number of
     the error that ended it; 0: none, -1: of no PylogError.
     """
 

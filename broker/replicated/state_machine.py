@@ -106,7 +106,7 @@ class ReplicatedStateMachine(Generic[ImageT, RecordT, EffectT]):
         """The decided image, written or not, on which decisions rest. Read only."""
         self.phase = Phase.FOLLOWING
         self.epoch: LeaderEpoch = NO_EPOCH
-        """Under which it leads."""
+        """The leader epoch under which it leads."""
         self.next_offset = Offset(committed.offset + 1)
         """The offset at which the next slice begins; of a leader, that of the next record to be
         written."""

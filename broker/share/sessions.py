@@ -21,7 +21,7 @@ _EPOCH_MAX: Final = 2**31 - 1
 
 
 class SessionKey(NamedTuple):
-    """Whose it is."""
+    """The group and the member of a session."""
 
     group_id: str
     member_id: str

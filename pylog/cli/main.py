@@ -60,7 +60,7 @@ DEBUG_VARIABLE: Final = "PYLOG_DEBUG"
 
 
 class _ReaderGoneError(Exception):
-    """Whoever read our output has closed it."""
+    """The reader of our output has closed it."""
 
 
 class _ClosedInput(io.RawIOBase):

@@ -133,7 +133,7 @@ def to_offsets(wanted: Callable[[TopicPartition], int]) -> Rule:
 
 
 def to_current() -> Rule:
-    """To where each partition is; to the end where nothing is committed."""
+    """A rule that keeps each partition's committed offset; the end where nothing is committed."""
 
     def plan(admin: AdminClient, current: Current, partitions: Sequence[TopicPartition]) -> Plan:
         known = {tp: at for tp in partitions if (at := _offset(current, tp)) is not None}

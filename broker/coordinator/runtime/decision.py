@@ -33,7 +33,7 @@ class Record(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """In whose transaction records are written."""
+    """The producer in whose transaction records are written."""
 
     producer_id: ProducerId
     epoch: ProducerEpoch

@@ -88,7 +88,7 @@ class LedSharePartition:
         self.wake()
 
     def wake(self) -> None:
-        """Whoever waits looks again."""
+        """Have each fetch that waits look again."""
         for wake in [*self.waiting.values()]:
             wake()
 

@@ -265,7 +265,7 @@ class LogManager:
 
     @property
     def meta(self) -> MetaProperties:
-        """Whose the directory is, and in what state."""
+        """The owner of the directory, and its state."""
         return self._identity.meta
 
     @property

@@ -64,14 +64,14 @@ class Cluster:
         self.all_topics = False
         """Whether refreshes ask for every topic of the cluster (a subscription by pattern)."""
         self.faults: dict[Address, str] = {}
-        """Why each address did not answer the last time."""
+        """The error with which each address answered last."""
         self.denied: dict[str, Denial] = {}
         """Topics that the cluster does not know."""
         self.gave_up: errors.PylogError | None = None
         """No address could be reached within `bootstrap.timeout.ms`, or the answer is too large;
         until one answers."""
         self._unreached_since_ms: int | None = None
-        """Since when addresses are tried of which none has answered yet."""
+        """The time since when addresses are tried of which none has answered yet."""
         self._strangers: dict[str, int] = {}
         """Topics that are in `topics` only because so many calls ask for them."""
         self._on_change = on_change

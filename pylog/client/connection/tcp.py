@@ -45,7 +45,7 @@ async def connected(loop: asyncio.AbstractEventLoop, host: str, port: int) -> so
 
 
 def reason_of(error: OSError) -> str:
-    """Why the kernel, or the look-up of a name, refused, in a few words."""
+    """The refusal of the kernel, or of a name's look-up, in a few words."""
     if isinstance(error, socket.gaierror):  # its numbers are others
         return (error.strerror or str(error)).lower()
     # asyncio tells of several addresses in one text without a number.

@@ -201,7 +201,7 @@ class Delivery:
         return RecordMetadata(topic, partition, offset, timestamp)
 
     def error_of(self, index: int) -> errors.PylogError | None:
-        """Why the record failed, or None."""
+        """The error with which the record failed, or None."""
         if self._parts:
             part, index = self._part_of(index)
             return part.error_of(index)

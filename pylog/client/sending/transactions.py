@@ -146,7 +146,7 @@ class Transactions:
         self._failures = 0
         self._retry_at_ms = 0
         self.last_fault = ""
-        """Why the last request has to be sent again; empty: it has not."""
+        """The reason why the last request has to be sent again; empty: it has not."""
 
     # ---- what the user does -------------------------------------------------------------------
 
@@ -296,7 +296,7 @@ class Transactions:
 
     @property
     def doom(self) -> errors.PylogError | None:
-        """Why batches that are not in flight have no use any more, or None."""
+        """The error of batches that are not in flight and have no use any more, or None."""
         if self.state is _S.ABORTING:
             return errors.TransactionAborted(
                 f"{self._who}: the transaction was aborted; the record is not delivered"

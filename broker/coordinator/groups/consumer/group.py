@@ -70,7 +70,7 @@ class ConsumerMember:
     subscribed: frozenset[str] = frozenset()
     """Topics by name."""
     regex: str = ""
-    """Whose whole name matches this one, too; empty: none."""
+    """An expression that subscribes to each topic whose whole name matches, too; empty: none."""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     member_epoch: int = 0

@@ -222,7 +222,7 @@ class _Round:
     """A look at a group's standing heartbeats, one after the other."""
 
     left: list[str] | None = None
-    """Whose heartbeats are still to be looked at; None: it has not begun."""
+    """The members whose heartbeats are still to be looked at; None: the round has not begun."""
     is_outdated: bool = False
     """The group has changed since it began."""
 
