@@ -244,7 +244,7 @@ class Joined:
     gap: float
     """The longest time in which the first one got nothing, though records came all the time."""
     closed: float
-    """How long the second one's `close` took."""
+    """The time that the second one's `close` took."""
 
 
 def second_member(side: Side, protocol: str) -> Joined:

@@ -42,7 +42,7 @@ from tests.fakes.fake_topics import FakePartition, FakeTopic
 from tests.fakes.fake_transactions import FakeTransactions, TransactionalIds
 
 STANDING_LOOK_S = 0.02
-"""How often a fetch that stands looks whether its client asks something else."""
+"""The interval at which a fetch that stands looks whether its client asks something else."""
 
 
 class FakeCluster:

@@ -62,7 +62,7 @@ class TransactionalIds:
         self.lock = threading.RLock()
         self.ids: dict[str, FakeTransactionalId] = {}
         self.committed: Offsets = {}
-        """What groups have committed in transactions."""
+        """The offsets that groups have committed in transactions."""
         self.hanging: dict[tuple[TopicPartition, int], int] = {}
         """Transactions that no coordinator knows: the first offset by partition and producer id."""
         self.faults: dict[str, deque[int]] = {}

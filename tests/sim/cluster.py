@@ -260,7 +260,7 @@ class Cluster:
     def on_published(self, batch: MetadataBatch) -> None:
         """I2 and I9 on what changed, and what I4 follows from it."""
         before = self.image.controller_epoch
-        # What an earlier life of the controller wrote, and died over, counts from now on too.
+        # Records that an earlier life of the controller wrote, and died over, count from now on.
         last = batch.first_offset + len(batch.records) - 1
         offset = self.image.offset + 1
         while offset <= last:

@@ -55,7 +55,7 @@ ENDS_THE_MEMBER = (
     errors.UnreleasedInstanceId,
     errors.InconsistentGroupProtocol,
 )
-"""What a user can hear of its group, and then gives the consumer up."""
+"""Errors of its group that a user can hear, and then gives the consumer up."""
 COMMIT_MAY_FAIL = (
     errors.CommitFailed,
     errors.RequestTimedOut,

@@ -69,7 +69,7 @@ MAY_FAIL = frozenset(
         errors.UnknownTopicOrPartition,
     }
 )
-"""What a record may be failed with, whatever befalls the cluster."""
+"""The errors that a record may fail with, whatever befalls the cluster."""
 
 
 @dataclass(eq=False, slots=True)

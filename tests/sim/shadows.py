@@ -133,7 +133,7 @@ class Shadows:
             reading = self._readings[broker, key] = _Reading(directory)
         reading.moved = False
         if reading.directory != directory and is_placed_anew(log):
-            # What is in the other directory, maybe on a disk that is away, counts for nothing.
+            # Files in the other directory, maybe on a disk that is away, count for nothing.
             self._sometimes["replica placed anew"] += 1
             self.wiped(broker, reading.directory)
             self.ghosts[key].shadows[broker] = Shadow()

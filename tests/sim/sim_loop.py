@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.sim.workers import Pool
 
 TURN_MS = 0.3
-"""How long a turn of the loop takes, on average."""
+"""The time that a turn of the loop takes, on average."""
 
 
 class _Handle:

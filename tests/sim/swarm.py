@@ -33,7 +33,7 @@ FAULTS = (
 
 
 COMMANDS = ("reconfigure_cluster", "reconfigure_broker", "elect_preferred", "unregister")
-"""What administrators do that takes no record away."""
+"""Administrators' commands that take no record away."""
 
 COMMANDS_SHARE = 0.3
 
@@ -54,7 +54,7 @@ OCCASIONS = (
     "sync_outlives_cut",
     "told_leader_dies",
 )
-"""What strikes at a rare moment, and waits for it."""
+"""Faults that strike at a rare moment, and wait for it."""
 
 CHECKPOINT_OUTLIVED = "checkpoint_outlived"
 """The same in seeds where records may go."""
@@ -75,7 +75,7 @@ UPKEEP_FAULTS = (
     "set_clock_while_down",
     "disk_fails",
 )
-"""What administrators and old disks do; in seeds where records may go at all."""
+"""Work of administrators and old disks; in seeds where records may go at all."""
 
 UPKEEP_SHARE = 0.4
 
@@ -139,7 +139,7 @@ STRATEGIES = (
 )
 
 PROTOCOLS = (("classic",), ("consumer",), ("consumer",), ("classic", "consumer"))
-"""Which protocols the members of one group speak."""
+"""The protocols that the members of one group speak."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class TransactionApps:
         if cluster.groups is not None:
             self._places.append(_Place("y0", Transformer))
         self.outputs: dict[bytes, Input] = {}
-        """What each record that a transformer has sent was made of."""
+        """The input of each record that a transformer has sent."""
         self._apps: list[TransactionalApp] = []
         self._is_over = False
 

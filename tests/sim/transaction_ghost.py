@@ -51,7 +51,7 @@ _MAY_FOLLOW = {
 }
 _Identity = tuple[int, int]
 OWN = b"y"
-"""What transformers send begins with it, and is not transformed again."""
+"""The prefix of records that transformers send; they are not transformed again."""
 
 
 @dataclass(eq=False, slots=True)

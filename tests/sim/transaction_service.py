@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from tests.sim.broker_process import BrokerProcess
 
 PEER_MS = 2_500
-"""How long a broker waits for another one's answer."""
+"""The time for which a broker waits for another one's answer."""
 
 
 class PeerCall(NamedTuple):
