@@ -8,7 +8,7 @@ stop reading. Requests that are whole are always handed over, so what is due dra
 half requests may not drain: then one connection at a time goes on reading above the limit until its
 request is whole, and `look` names the connections that hold memory and do not go on, to be closed.
 
-Pure: connections are told by `resume`, which does no more than read on.
+Pure: `resume` wakes connections, and does no more than read on.
 """
 
 from __future__ import annotations

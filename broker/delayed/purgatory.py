@@ -48,7 +48,7 @@ class Purgatory(Generic[K]):
     """Waiting operations by key and by deadline.
 
     Invariant: an operation is under each of its keys and in the wheel, or it is done and nowhere.
-    `on_failure` is told of an operation that raised; it is then done, and the others go on.
+    `on_failure` gets an operation that raised; it is then done, and the others go on.
     """
 
     def __init__(

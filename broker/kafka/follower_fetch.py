@@ -286,7 +286,7 @@ def encode_response(fetched: ReplicaFetched) -> Chunks:
 
 @lru_cache(maxsize=1)
 def _one_told(data: ReplicaPartitionData) -> bytes:
-    """The bytes behind the session id. Followers at one offset are told the same, one by one."""
+    """The bytes behind the session id. Followers at one offset get the same, one by one."""
     records = data.records
     size = bytearray()
     write_varint(size, len(records) + 1)

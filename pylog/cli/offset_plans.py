@@ -1,7 +1,7 @@
 """The offsets that a reset of a group commits: a user's target, as one offset for each partition.
 
 Kafka's `kafka-consumer-groups --reset-offsets` is the model: a target outside of a partition's
-offsets becomes its first offset or its end, and is told.
+offsets becomes its first offset or its end, with a note.
 """
 
 from __future__ import annotations

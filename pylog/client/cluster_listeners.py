@@ -1,7 +1,7 @@
 """Objects of the user's that want to know the cluster: Kafka's `ClusterResourceListener` (KIP-78).
 
-An interceptor, serializer or deserializer that has a method `on_update(cluster_id)` is told the
-cluster's id before it gets its first record.
+An interceptor, serializer or deserializer that has a method `on_update(cluster_id)` gets the
+cluster's id before its first record.
 """
 
 from __future__ import annotations

@@ -343,8 +343,8 @@ class Cluster:
         return max(self.settings.bootstrap_timeout_ms - waited_ms, 0) / 1000
 
     def _give_up(self) -> float:
-        """No address has answered in time: the calls that wait are told. A call that comes later
-        waits anew, for whom the addresses are tried as before.
+        """No address has answered in time: the calls that wait fail. A call that comes later waits
+        anew, for whom the addresses are tried as before.
         """
         limit_ms = self.settings.bootstrap_timeout_ms
         self.gave_up = self.unreachable(limit_ms)

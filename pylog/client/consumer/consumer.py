@@ -1,8 +1,8 @@
 """`Consumer`: records out, in order per partition, prefetched while the user works.
 
-The shell around `fetcher`. Two threads touch the state, under one lock: the user's (one at a
-time; others are told off) and pylog's loop, which asks brokers and fills the buffers. Decoding
-happens on the user's thread, outside the lock, one batch at a time.
+The shell around `fetcher`. Two threads touch the state, under one lock: the user's (one at a time;
+others get an error) and pylog's loop, which asks brokers and fills the buffers. Decoding happens on
+the user's thread, outside the lock, one batch at a time.
 """
 
 from __future__ import annotations
@@ -267,8 +267,8 @@ class Consumer(Closing, Shown, Generic[K, V]):
 
         `listener`: an object with some of the methods on_partitions_assigned, on_partitions_revoked
         and on_partitions_lost, each called with a list of partitions, within polls. Those that are
-        revoked can still be committed; those that are lost cannot, and without a method of their
-        own they are told of as revoked. InvalidGroupId for a listener without a group.
+        revoked can still be committed; those that are lost cannot, and a listener without a method
+        for them gets them as revoked. InvalidGroupId for a listener without a group.
 
         Replaces the former subscription or assignment; partitions in both keep their positions.
         """

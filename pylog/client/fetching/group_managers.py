@@ -300,7 +300,7 @@ class GroupManagers:
                 effects.append(effect)
 
     def _release(self) -> None:
-        """New partitions are read when the user has been told, and had the time to seek."""
+        """New partitions are read when the user's listener has run, and had the time to seek."""
         if not self._held or self.membership.awaits_user_code:
             return
         for tp in self._held:

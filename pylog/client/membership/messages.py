@@ -126,7 +126,7 @@ GroupRequest = (
 
 
 class CoordinatorFound(NamedTuple):
-    """The group's coordinator; a code says why nobody is told."""
+    """The group's coordinator; a code says why there is none."""
 
     broker: int = -1
     code: int = 0
@@ -134,7 +134,7 @@ class CoordinatorFound(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """A generation begins. `members` is told to its leader alone: id, instance and subscription."""
+    """A generation begins. Its leader alone gets `members`: id, instance and subscription."""
 
     generation: int = NO_GENERATION
     member_id: str = ""

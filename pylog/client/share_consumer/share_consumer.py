@@ -1,7 +1,7 @@
 """`ShareConsumer`: a member of a share group (KIP-932), whose members read partitions together.
 
 The shell around `sharing.share_core`. Two threads touch the state, under one lock: the user's (one
-at a time; others are told off) and pylog's loop, which asks brokers. Decoding happens on the user's
+at a time; others get an error) and pylog's loop, which asks brokers. Decoding happens on the user's
 thread, outside the lock.
 """
 

@@ -89,7 +89,7 @@ class Requests(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ShareSession:
-    """The session with one broker. Invariant: with epoch 0 the broker has been told nothing."""
+    """The session with one broker. Invariant: with epoch 0 the broker knows no partition."""
 
     broker: int
     number: int = 0

@@ -453,7 +453,7 @@ class ConsumerProtocol:
         return _of_this_protocol(group)
 
     def _take_over(self, group: ClassicGroup, made: ConsumerGroup, decision: Decision) -> None:
-        """Members of the classic group that wait are told to join again."""
+        """Members of the classic group that wait get an answer to join again."""
         again = RebalanceInProgress(
             f"group {group.group_id!r} changes to the consumer protocol: the member must join again"
         )
