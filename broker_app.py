@@ -1,4 +1,5 @@
-"""What spark-submit runs: `spark-submit --properties-file spark-conf/local.conf broker_app.py`.
+"""The application for spark-submit: `spark-submit --properties-file spark-conf/local.conf
+broker_app.py`.
 
 The driver becomes controller and gateway, each executor one broker. Settings: `spark.pylog.*`.
 """

@@ -67,7 +67,7 @@ def log_figures(brokers: int, scale: float, runs: int) -> None:
 
 
 def group_figures(scale: float, runs: int) -> None:
-    """What groups of consumers do and cost; large ones and many at the end."""
+    """The work and the costs of groups of consumers; large ones and many at the end."""
     for brokers in (1, 3):
         with cluster.cluster(brokers) as running:
             label = f"{brokers} broker{'s' if brokers > 1 else ''}"

@@ -1,4 +1,4 @@
-"""How long groups stand still when the broker that coordinates them is killed.
+"""The time for which groups stand still when the broker that coordinates them is killed.
 
 Each group has one member that commits a growing position every 20 ms. Nobody may be rebalanced for
 the kill, and no acknowledged commit may be lost.

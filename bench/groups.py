@@ -1,4 +1,4 @@
-"""How fast groups settle and what they cost those who read: for pylog, and for Kafka by
+"""The time in which groups settle, and their costs for readers: for pylog, and for Kafka by
 confluent-kafka.
 
 Internal topics are in place and the initial delay is 0 on both sides.
@@ -36,7 +36,7 @@ class Member(Protocol):
         """Records that came."""
 
     def partitions(self) -> int:
-        """How many it has."""
+        """The number of partitions that the member has."""
 
     def commit(self, offset: int) -> None:
         """A position of partition 0, and wait for it."""
@@ -58,7 +58,7 @@ class Side(Protocol):
         """A consumer that has subscribed and has not polled."""
 
     def sender(self, topic: str) -> contextlib.AbstractContextManager[Callable[[int], None]]:
-        """What sends a record, of that number."""
+        """A function that sends a record, of that number."""
 
 
 # ---- pylog --------------------------------------------------------------------------------------
@@ -237,14 +237,14 @@ def first_record(side: Side, protocol: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """How a second member came, in seconds."""
+    """The arrival of a second member, in seconds."""
 
     settled: float
     """Until both had their half."""
     gap: float
     """The longest time in which the first one got nothing, though records came all the time."""
     closed: float
-    """How long the second one's `close` took."""
+    """The time that the second one's `close` took."""
 
 
 def second_member(side: Side, protocol: str) -> Joined:
@@ -428,7 +428,7 @@ Row = tuple[str, str, Callable[[Side], float]]
 
 
 def rows() -> list[Row]:
-    """What is measured of a side."""
+    """The measurements of a side."""
     made: list[Row] = []
     for protocol in PROTOCOLS:
         joined = partial(second_member, protocol=protocol)
@@ -449,6 +449,6 @@ def group_rows(running: LocalCluster, label: str, runs: int) -> None:
 
 
 def cost_rows(running: LocalCluster, scale: float, runs: int) -> None:
-    """What a group costs those who are in it, and those who are not."""
+    """The costs of a group for its members, and for others."""
     _reading_rows(running, scale, runs)
     _idle_group_rows(running, scale, runs)

@@ -325,7 +325,7 @@ def _consumer(running: KafkaCluster) -> Any:
 def end_to_end(
     running: KafkaCluster, topic: str, count: int, rate: int = 1_000, **how: Any
 ) -> list[float]:
-    """What `bench.cluster.end_to_end` measures: milliseconds from `produce` to the record in a
+    """The measurement of `bench.cluster.end_to_end`: milliseconds from `produce` to the record in a
     consumer's hands, both in this process, linger 0, `rate` a second; `how`: settings of the
     producer, which is idempotent as pylog's and Java's are. (librdkafka's default sends without end
     what a broker takes one by one: where that takes longer than a record's turn, records queue.)

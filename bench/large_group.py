@@ -36,7 +36,7 @@ class _Change(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """What one process does."""
+    """The work of one process."""
 
     bootstrap: str
     topic: str

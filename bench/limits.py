@@ -1,4 +1,4 @@
-"""What this machine allows at most: the bare limits beside which pylog's figures stand."""
+"""The bare limits of this machine, beside which pylog's figures stand."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class _Member:
 
 
 class _Coordinators:
-    """Which broker has which group. They are there, if need be made."""
+    """The broker of each group. Coordinators are there, if need be made."""
 
     def __init__(self, running: LocalCluster) -> None:
         self._admin = AdminClient(bootstrap_servers=running.bootstrap_servers)

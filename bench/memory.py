@@ -1,4 +1,4 @@
-"""What the memory under a log's newest bytes costs: `python -m bench.memory [MiB] [seconds]`.
+"""The cost of the memory under a log's newest bytes: `python -m bench.memory [MiB] [seconds]`.
 
 Processor milliseconds per MB of plain `pwrite`s of 256 KiB, several rounds in turn. A virtual
 machine may hand memory that its processes have given up back to its host (free page reporting,

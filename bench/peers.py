@@ -114,7 +114,7 @@ def ratio(pair: Pair, row: str, ours: Figure, peer: str, theirs: Figure) -> None
 
 
 def idle(pair: Pair) -> None:
-    """What both cost while nobody asks."""
+    """The costs of both while nobody asks."""
     processes = {
         "pylog": [*broker_pids(pair.ours), gateway_pid(pair.ours)],
         "Kafka": [process.pid for process in pair.theirs.processes],

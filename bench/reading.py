@@ -1,5 +1,5 @@
-"""Where a consumer's time goes: nanoseconds per record of each step from a broker's answer to the
-user, each by itself, in one thread.
+"""The time of a consumer: nanoseconds per record of each step from a broker's answer to the user,
+each by itself, in one thread.
 
     .venv/bin/python -m bench.reading [bytes per value] [KiB per batch]
 

@@ -1,5 +1,5 @@
-"""Where a producer's time goes: nanoseconds per record of each step from the user's call to gRPC,
-each by itself, in one thread.
+"""The time of a producer: nanoseconds per record of each step from the user's call to gRPC, each by
+itself, in one thread.
 
     .venv/bin/python -m bench.sending [bytes per value] [KiB per batch]
 

@@ -1,4 +1,5 @@
-"""What a cluster costs while nothing happens, and how soon many new partitions take records."""
+"""The cost of a cluster while nothing happens, and the time until many new partitions take
+records."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ _INTERNAL_MIN_ISR: Final = (
 TOPIC_CONFIG: Final = ConfigTable(
     [
         ConfigKey("cleanup.policy", list, ["delete"],
-                  "What happens to old segments.", choices=("delete", "compact")),
+                  "The treatment of old segments.", choices=("delete", "compact")),
         ConfigKey("compression.type", str, "producer",
                   "The codec on disk; `producer` keeps the one that the producer chose.",
                   choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
@@ -297,7 +297,8 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("log.cleaner.enable", bool, True,
               "Whether topics with cleanup.policy=compact are compacted."),
     ConfigKey("log.cleaner.io.max.bytes.per.second", float, sys.float_info.max,
-              "What all passes of the cleaner together read and write in a second.", low=1),
+              "The bytes that all passes of the cleaner together read and write in a second.",
+              low=1),
     ConfigKey("log.cleaner.threads", int, 1,
               "Passes of the cleaner that run at a time, over all log directories; each has at "
               "least one.", low=1, high=CLEANER_THREADS_MAX),
@@ -345,8 +346,8 @@ _OWN_BROKER_KEYS: Final = (
               "until idle ones are forgotten; known ones go on. pylog's own.",
               low=1, high=100_000),
     ConfigKey("message.decompressed.max.bytes", int, 32 * _MIB,
-              "What one compressed batch may unpack to; for a moment twice as much is in memory. "
-              "pylog's own.", low=1024, high=INT_MAX),
+              "The bytes that one compressed batch may unpack to; for a moment twice as much is in "
+              "memory. pylog's own.", low=1024, high=INT_MAX),
     ConfigKey("logging.format", str, "text",
               "The form of log lines: `text` for people, `logfmt` (key=value) or `json` for "
               "machines, with broker, cluster and epochs. pylog's own.", choices=LOG_FORMATS),
@@ -415,8 +416,8 @@ _OWN_BROKER_KEYS: Final = (
               "A follower that was not caught up for so long leaves the ISR.",
               low=1, high=INT_MAX),
     ConfigKey("replica.selector.class", str, "LeaderSelector",
-              "Which replica consumers read: the leader or, with RackAwareReplicaSelector on all "
-              "brokers, a follower in the rack that they name in client.rack (KIP-392).",
+              "The replica that consumers read: the leader or, with RackAwareReplicaSelector on "
+              "all brokers, a follower in the rack that they name in client.rack (KIP-392).",
               choices=(*_LEADER_SELECTORS, *RACK_AWARE_SELECTORS)),
     ConfigKey("share.coordinator.cold.partition.snapshot.interval.ms", int, 300_000,
               "How often partitions of share groups whose state is seldom written get a snapshot.",

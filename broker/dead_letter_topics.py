@@ -17,7 +17,7 @@ class DeadLetterRules(NamedTuple):
 
 
 def name_fault(topic: str, rules: DeadLetterRules) -> str | None:
-    """Why a topic of that name cannot be one; None: it can."""
+    """The reason why a topic of that name cannot be a dead-letter topic; None: it can."""
     if topic.startswith("__") or is_internal(topic):
         return f"topic {topic!r} has the name of an internal one"
     if not topic.startswith(rules.name_prefix):
@@ -29,8 +29,8 @@ def name_fault(topic: str, rules: DeadLetterRules) -> str | None:
 
 
 def topic_fault(topic: str, rules: DeadLetterRules, *, exists: bool, accepts: bool) -> str | None:
-    """Why dead letters cannot go there; None: they can, or can as soon as the topic is made.
-    `accepts`: it has errors.deadletterqueue.group.enable.
+    """The reason why dead letters cannot go to the topic; None: they can, or can as soon as the
+    topic is made. `accepts`: it has errors.deadletterqueue.group.enable.
     """
     if fault := name_fault(topic, rules):
         return fault

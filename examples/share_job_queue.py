@@ -38,7 +38,7 @@ def work(record: Record) -> None:
 
 
 def outcome(record: Record, tries: int) -> AcknowledgeType:
-    """What becomes of a job."""
+    """The acknowledgement for a job."""
     try:
         work(record)
     except ValueError as error:

@@ -198,9 +198,9 @@ class ConfigTable:
     def parse(self, given: Mapping[str, object]) -> dict[str, Any]:
         """Every setting by its dotted name: what was given, checked and typed, else its default.
 
-        What is taken without effect has a line in the log. InvalidConfig for an unknown name, a
-        wrong type, a value out of range, a name given twice, and a required setting that is
-        missing.
+        A setting that is accepted without effect has a line in the log. InvalidConfig for an
+        unknown name, a wrong type, a value out of range, a name given twice, and a required setting
+        that is missing.
         """
         values = self.parse_given(given)
         for line in self.without_effect(given):
@@ -217,8 +217,8 @@ class ConfigTable:
         return values
 
     def parse_given(self, given: Mapping[str, object]) -> dict[str, Any]:
-        """Only the given settings, checked and typed, by dotted name (for layers of overrides).
-        What is taken without effect is left out.
+        """Only the given settings, checked and typed, by dotted name (for layers of overrides). A
+        setting that is accepted without effect is left out.
         """
         values: dict[str, Any] = {}
         for name, value in given.items():
@@ -240,7 +240,8 @@ class ConfigTable:
         ]
 
     def _reason(self, name: str, verdict: Verdict) -> str:
-        """Why Kafka's setting of that name has that verdict; empty when it has not."""
+        """The reason why Kafka's setting of that name has that verdict; empty when it has another
+        one."""
         ruling = self._kafka.ruling(self._dotted(name))
         return ruling.reason if ruling is not None and ruling.verdict is verdict else ""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class DeadlineTimer:
-    """Calls `on_time` on the loop, not later than the earliest deadline that it was told.
+    """Calls `on_time` on the loop, not later than the earliest deadline that it was given.
 
     It is moved to an earlier deadline and never to a later one: a look too early costs little, and
     moving it at every request would cost more. Lives on the loop; any thread may ask `is_due_by`.

@@ -303,7 +303,8 @@ def is_internal(topic: str) -> bool:
 
 
 def topic_name_fault(name: str) -> str | None:
-    """Why `name` cannot name a topic, or None when it can.
+    """The reason why `name` cannot name a topic, or None when it can. Kafka's rule:
+    `[a-zA-Z0-9._-]{1,249}`, not `.` or `..`.
 
     Kafka's rule: `[a-zA-Z0-9._-]{1,249}`, not `.` or `..`.
     """

@@ -1,10 +1,10 @@
 """Text of others, made safe for a line of a log or of a terminal.
 
-What a client, a server or a file says may hold a line break that forges a line, an escape sequence
+A text of a client, a server or a file may hold a line break that forges a line, an escape sequence
 that a terminal obeys, or a mark that turns its direction. Python's `str.isprintable` draws the
 line: letters, digits, punctuation, symbols and the space of every script pass; controls, line and
-paragraph separators, format characters (directions, zero width), odd spaces and lone surrogates
-are written as escapes, as `repr` does.
+paragraph separators, format characters (directions, zero width), odd spaces and lone surrogates are
+written as escapes, as `repr` does.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Java's and Python's engines try again and again: `(x+)+$` takes them minutes on a name of forty
 characters, and nothing can stop them meanwhile. RE2 cannot do that; Apache Kafka took it for the
-patterns of its new consumers for the same reason (KIP-848). What RE2 does not have is refused by
-name, except for what users of Java's patterns really write: POSIX classes like `\\p{Alpha}` and
-lookaheads at the beginning, `^(?!test-).*`.
+patterns of its new consumers for the same reason (KIP-848). Constructs that RE2 does not have are
+refused by name, except for those that users of Java's patterns really write: POSIX classes like
+`\\p{Alpha}` and lookaheads at the beginning, `^(?!test-).*`.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def runs(fields: list[Field]) -> Iterator[list[Field]]:
 
 
 def split(fields: list[Field], version: int) -> tuple[list[Field], list[Field]]:
-    """What is active in `version`: plain fields, tagged fields by tag."""
+    """The fields that are active in `version`: plain fields, tagged fields by tag."""
     active = [f for f in fields if f.active(version)]
     tagged = sorted((f for f in active if f.tag is not None), key=lambda f: f.tag or 0)
     return [f for f in active if f.tag is None], tagged

@@ -22,7 +22,7 @@ DASHBOARD = ROOT / "monitoring/grafana.json"
 HEAD = """\
 # Metrics
 
-What a driver and its brokers show at `http://<metrics.listen>/metrics`, in Prometheus' text format. This page is generated
+The metrics that a driver and its brokers serve at `http://<metrics.listen>/metrics`, in Prometheus' text format. This page is generated
 (`make docs`). How to switch it on, what to watch and what to do is in `docs/operating.md`; `monitoring/grafana.json` is a
 dashboard over all of it, `monitoring/alerts.yml` rules for Prometheus.
 

@@ -4,7 +4,7 @@ Above the limit (`queued.max.response.bytes`) no fetch begins, and an answer tha
 meanwhile is dropped and looked for again when there is room. Connections that take next to nothing
 of what they asked for, while others wait for room, are named by `look`, to be closed.
 
-Pure: connections are told by `resume`.
+Pure: `resume` wakes connections.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Taker(Protocol):
         """The bytes that it has not taken by now."""
 
     def drop(self, fault: errors.PylogError) -> None:
-        """End it, for that reason. It takes nothing, so it cannot be told."""
+        """End it, for that reason. It takes nothing, so no error can reach it."""
 
 
 class AnswerMemory:

@@ -1,6 +1,6 @@
 """The one way to the handler of a unary API, whatever edge its call came through.
 
-What concerns each call stands here and nowhere else: its line in the request log, its time and its
+The concerns of all calls stand here and nowhere else: its line in the request log, its time and its
 errors among the counters, and that a defect becomes an error which a client may see. Everybody may
 make every call today; a call that its principal may not make is to be refused here.
 

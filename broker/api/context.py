@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 ANONYMOUS: Final = "User:ANONYMOUS"
 """Kafka's name for a client that has not said who it is."""
 CLIENT_ID_CHARS_MAX: Final = 255
-"""Of a client's id, which is its own choice. What is longer is cut: nothing but lines, metrics and
-quotas are about it.
+"""Of a client's id, which is its own choice. A longer one is cut: only log lines, metrics and
+quotas use it.
 """
 SOFTWARE_CHARS_MAX: Final = 64
 """Of its software's name, and of the version."""

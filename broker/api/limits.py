@@ -41,7 +41,7 @@ def check_partitions(count: int) -> None:
 
 
 def named_twice(partitions: Iterable[tuple[str, int]]) -> Failure | None:
-    """Why a request is refused that names a partition more than once; None when none does."""
+    """The refusal of a request that names a partition more than once; None when none does."""
     seen: set[tuple[str, int]] = set()
     for name in partitions:
         if name in seen:

@@ -188,8 +188,8 @@ class ProduceHandler:
         return bool(unverified)
 
     async def _verify_first(self, taken: Taken, asked: list[Unverified]) -> None:
-        """Asks coordinators about what opens a transaction, all of them at once. What was asked
-        about goes into `asked`.
+        """Asks coordinators about batches that open a transaction, all of them at once. The
+        verifications under way go into `asked`.
         """
         verification = self._verification
         if verification is None:

@@ -4,12 +4,11 @@ read on.
 Two kinds count: what has come of requests that are not handed over yet, by the size of the buffers
 that were made for it, and what is in work: the batches whose acknowledgement is due, and the
 requests of calls that are not answered. Above the limit (`queued.max.request.bytes`) connections
-stop reading. Requests that are whole are always handed over, so what is due drains by itself. What
-may not drain is a lot of half requests: then one connection at a time goes on reading above the
-limit until its request is whole, and who holds memory and does not go on is named by `look`, to be
-closed.
+stop reading. Requests that are whole are always handed over, so what is due drains by itself. Many
+half requests may not drain: then one connection at a time goes on reading above the limit until its
+request is whole, and `look` names the connections that hold memory and do not go on, to be closed.
 
-Pure: connections are told by `resume`, which does no more than read on.
+Pure: `resume` wakes connections, and does no more than read on.
 """
 
 from __future__ import annotations

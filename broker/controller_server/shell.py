@@ -90,7 +90,7 @@ class ControllerShell:
         self._timer = DeadlineTimer(self._on_timer)
         self._stopped = False
         self.no_room = ""
-        """Why nothing can be changed at the moment: the disk is full. Else empty."""
+        """The reason why nothing can be changed at the moment: the disk is full. Else empty."""
         self._no_room = asyncio.Event()
 
     async def ask_unless_full(self, call: Callable[[int, object], list[Effect]]) -> Any:

@@ -1,13 +1,13 @@
 """The waiting room: operations that cannot be answered yet, watched by what they wait for.
 
-An operation is put in with its keys (partitions, say) and a deadline. Whoever changes something
+An operation is put in with its keys (partitions, say) and a deadline. Code that changes something
 behind a key calls `check(key)`; every operation under it looks again and is completed if it can be.
 At its deadline it is completed anyway, as expired. Either way exactly once, and all its traces go
 in the same step: a waiting room through which a million requests passed is as small as a new one
 (Apache Kafka purges its watch lists only now and then).
 
-Pure, one owner. What completing means is the operation's business; usually it adds an effect to
-its owner's list.
+Pure, one owner. The operation itself defines its completion; usually it adds an effect to its
+owner's list.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Purgatory(Generic[K]):
     """Waiting operations by key and by deadline.
 
     Invariant: an operation is under each of its keys and in the wheel, or it is done and nowhere.
-    `on_failure` is told of an operation that raised; it is then done, and the others go on.
+    `on_failure` gets an operation that raised; it is then done, and the others go on.
     """
 
     def __init__(

@@ -13,7 +13,7 @@ it expires in its own millisecond, never early. A heap keeps the start times of 
 more than one that ticks.
 
 Unlike Kafka's, a cancelled item leaves at once: most waits end long before their deadline, and
-their remains must not pile up. Pure: time is what `advance` is told.
+their remains must not pile up. Pure: `advance` gets the time.
 """
 
 from __future__ import annotations

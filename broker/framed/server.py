@@ -32,7 +32,8 @@ PROGRESS_BYTES_MIN: Final = 16 * 1024
 STOPS: Final = "this broker stops, and does not tell whether the call had an effect"
 
 ID_CHARS_MAX: Final = 64
-"""Of what a stranger calls its cluster, in an answer and a log line. A cluster's id has 22."""
+"""Characters of the cluster id that a stranger sends, in an answer and a log line. A cluster's id
+has 22."""
 ASKING_BYTES_MAX: Final = 8 * 1024 * 1024
 """A fetch, or a call: a request for the most partitions that one may name, with the longest names.
 """

@@ -6,9 +6,9 @@ bytes. The gateway's address is what a Kafka client would be pointed at by mista
 traffic is small (metadata, administration, brokers' sessions), so here an extra hop over a local
 socket is worth one clear line in the log. Brokers' own ports have no such hop (`knocks`).
 
-A connection that begins with HTTP CONNECT is joined to the broker that it names (`tunnels`). What
-is read from one side is not read faster than the other side takes it, so a connection holds at most
-a few hundred KiB here.
+A connection that begins with HTTP CONNECT is joined to the broker that it names (`tunnels`). Bytes
+are read from one side no faster than the other side takes them, so a connection holds at most a few
+hundred KiB here.
 """
 
 from __future__ import annotations

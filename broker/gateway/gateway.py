@@ -53,7 +53,7 @@ class Gateway:
     ) -> None:
         """`ask` passes an administrator's question to the controller; `report` takes log lines."""
         self.endpoint: Endpoint | None = None
-        """The address that clients are told; None before it listens."""
+        """The address that clients connect to; None before it listens."""
         self._controller = controller
         self._config = config
         files_max = open_files_max()
@@ -88,7 +88,7 @@ class Gateway:
     async def start(
         self, host: str, port: int, told: str, more: Callable[[GrpcServer], None]
     ) -> Endpoint:
-        """Listen; gives the address that clients are told, with the host `told`. `more` adds what
+        """Listen; gives the address that clients connect to, with the host `told`. `more` adds what
         else this port offers. OSError when the address cannot be bound.
         """
         more(self._server)

@@ -1,4 +1,4 @@
-"""HTTP CONNECT at the gateway: what a client asks for, and what it is told.
+"""HTTP CONNECT at the gateway: a client's request, and the answer.
 
 A client that cannot reach brokers connects to the gateway once per broker, says
 `CONNECT broker-3:0` (RFC 9110, section 9.3.6; gRPC does so by itself when its channel is told to)

@@ -1,8 +1,8 @@
 """The Cluster service of the controller: brokers' claims, sessions, metadata, ISR changes.
 
-Every call carries a proof of the cluster's secret (`broker/net/cluster_proof.py`). What a call
-asks goes to the controller as it comes; what the controller says of its own accord (`tell`,
-`reject`, `published`) goes out on open streams.
+Every call carries a proof of the cluster's secret (`broker/net/cluster_proof.py`). A call's request
+goes to the controller as it comes; messages that the controller sends of its own accord (`tell`,
+`reject`, `published`) go out on open streams.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Head:
             self._gateway.follow()
 
     def _host_of(self, address: Address, what: str) -> str:
-        """The host that others are told of this address."""
+        """The host by which others reach this address."""
         return check_listener(
             address,
             what,

@@ -1,12 +1,12 @@
 """Fetch v18 as pylog's brokers send it, straight between bytes and replication's values.
 
-Replication is many small messages, and most of a message's cost is Python. What is usual between
-two pylog brokers (no rack, no cluster id, no aborted transactions, no tags but the three that a
-follower's fetch and its answer have) is written and read here in one pass. Anything else goes the
-long way, through the generated codec and `translate`, which also words the errors. Both ways give
-the same bytes and the same values. A message about one partition, as nearly all are that carry one
-small record, is one call of `struct`. `pylog/rpc/plain_answers.py` tells why clients' answers are
-written elsewhere.
+Replication is many small messages, and most of a message's cost is Python. The usual message
+between two pylog brokers (no rack, no cluster id, no aborted transactions, no tags but the three
+that a follower's fetch and its answer have) is written and read here in one pass. Any other message
+goes the long way, through the generated codec and `translate`, which also words the errors. Both
+ways give the same bytes and the same values. A message about one partition, as nearly all are that
+carry one small record, is one call of `struct`. `pylog/rpc/plain_answers.py` tells why clients'
+answers are written elsewhere.
 
     request    max wait i32, min bytes i32, max bytes i32, isolation i8, session id i32, epoch i32,
                topics [id 16, partitions [partition i32, epoch i32, offset i64, last epoch i32,
@@ -286,7 +286,7 @@ def encode_response(fetched: ReplicaFetched) -> Chunks:
 
 @lru_cache(maxsize=1)
 def _one_told(data: ReplicaPartitionData) -> bytes:
-    """The bytes behind the session id. Followers at one offset are told the same, one by one."""
+    """The bytes behind the session id. Followers at one offset get the same, one by one."""
     records = data.records
     size = bytearray()
     write_varint(size, len(records) + 1)

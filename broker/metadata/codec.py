@@ -489,7 +489,7 @@ def encode_streams_topics_created(
 def decode_streams_topics_created(
     message: cluster_pb2.CreateStreamsTopicsResponse,
 ) -> TopicsCreated:
-    """The outcome of each; of a topic that is there its name alone is told."""
+    """The outcome of each; for a topic that exists its name alone."""
     return TopicsCreated(
         tuple(CreatedTopic(each.name, decode_failure(each)) for each in message.topics)
     )

@@ -136,7 +136,7 @@ def _cluster(
 
 
 def group_fault(group_id: str) -> Failure | None:
-    """Why nothing can have settings by that name."""
+    """The reason why no group can have settings by that name."""
     if not group_id:
         return Failure(errors.InvalidRequest.code, "a group's settings need the group's name")
     if len(group_id) > GROUP_ID_CHARS_MAX:

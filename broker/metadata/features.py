@@ -20,7 +20,7 @@ from pylog_broker.metadata.records import FeatureRange
 METADATA_VERSION: Final = "metadata.version"
 FIRST_LEVEL: Final = 1
 GROUP_SETTINGS_LEVEL: Final = 3
-"""From which on groups have settings of their own."""
+"""The level from which on groups have settings of their own."""
 NEWEST_LEVEL: Final = 3
 SUPPORTED: Final = (FeatureRange(METADATA_VERSION, FIRST_LEVEL, NEWEST_LEVEL),)
 """The levels that this version supports."""

@@ -250,8 +250,9 @@ class MetadataBatch:
     Without `snapshot`, `records[i]` has offset `first_offset + i`. With it, the records replace the
     whole image and stand for everything up to and including `first_offset`.
 
-    `previous_offset` is that of the record before the first one, None: `first_offset - 1`. What
-    lies between is no metadata: a control record of the log, or an append that was never finished.
+    `previous_offset` is that of the record before the first one, None: `first_offset - 1`. An
+    offset between them is no metadata: a control record of the log, or an append that was never
+    finished.
     """
 
     controller_epoch: ControllerEpoch

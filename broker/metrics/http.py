@@ -2,9 +2,9 @@
 the driver `/targets`.
 
 It lives on a thread with a small loop of its own and owns nothing but its connections: a slow or
-bad client costs one of a few places, for a bounded time, and never the process's own loop. What is
-shown comes from that loop, which is asked and given a time to answer; a loop that does not is what
-`/healthz` is there to report.
+bad client costs one of a few places, for a bounded time, and never the process's own loop. The
+pages come from that loop, which is asked and given a time to answer; `/healthz` is there to report
+a loop that does not.
 """
 
 from __future__ import annotations

@@ -287,7 +287,7 @@ TRANSACTION_AGE: Final = Metric(
 )  # fmt: skip
 TRANSACTION_MARKERS: Final = Metric(
     "pylog_transaction_markers_pending", "gauge",
-    "Decided transactions of which a partition has not been told yet.",
+    "Decided transactions of which a partition has no marker yet.",
 )  # fmt: skip
 TRANSACTIONS_TIMED_OUT: Final = Metric(
     "pylog_transactions_timed_out_total", "counter",

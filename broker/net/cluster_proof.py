@@ -9,8 +9,8 @@ That begins a session. Its key is HMAC(secret, "key" | client nonce | server non
 side says. Each call then carries the session's name (the server nonce), a number that counts up,
 and HMAC(key, method | number). The secret never travels. Somebody who only listens learns nothing
 that is of use later: a number is taken once, a proof is for one method, and without the secret
-nobody begins a session. Somebody who can change what passes is not kept out: that takes TLS. What a
-call asks is not part of its proof.
+nobody begins a session. Somebody who can change what passes is not kept out: that takes TLS. The
+request of a call is not part of its proof.
 
 The controller remembers nothing of a first step: the server nonce holds the time and a tag by which
 it knows its own. Pure: nonces and times are arguments.

@@ -1,8 +1,8 @@
 """One connection of a port that takes frames, whatever its protocol: bytes in, bytes out.
 
 It has a place among all connections, buffers for what comes, answers in the order of their
-requests, and it reads on only while its protocol wants more. The meaning of a frame is told by a
-subclass (`broker/framed`, `broker/kafka`). Nothing here asks what the transport is made of, so that
+requests, and it reads on only while its protocol wants more. A subclass knows the meaning of a
+frame (`broker/framed`, `broker/kafka`). Nothing here asks what the transport is made of, so that
 TLS can stand before it.
 
 The loop over the frames of one read is not here. Framed streams leave it in the middle, while

@@ -24,7 +24,7 @@ WAIT_MS_MAX: Final = 1_000
 
 
 class Refusal(Enum):
-    """Why a connection may not stay; the value is what a setting or a limit is called."""
+    """The reasons why a connection may not stay; the value is the name of a setting or a limit."""
 
     LISTENER = "max.connections"
     """Its listener has as many as it may."""

@@ -88,8 +88,8 @@ def _tell(
 class Engine:
     """Owns the manager's time and its effects. Lives on the broker's loop.
 
-    Effects are performed in order. What they cause at once (an answer that wakes somebody who asks
-    again) is queued behind them, so the manager is never called from within a call.
+    Effects are performed in order. Effects that they cause at once (an answer that wakes a client,
+    which asks again) are queued behind them, so the manager is never called from within a call.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class Engine:
             self.perform(event(self._clock.monotonic_ms()))
 
     def stop(self) -> None:
-        """No timer, no request, no answer, no news from now on. What a thread does goes on."""
+        """No timer, no request, no answer, no news from now on. Work on threads goes on."""
         self._stopped = True
         self._timer.cancel()
         for timer in self._deletions.values():

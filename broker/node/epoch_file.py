@@ -1,7 +1,7 @@
 """The highest controller epoch that this broker has seen, kept in its directory.
 
 A controller that was set back to an older state (a restored disk, a second one started by mistake)
-would hand out epochs again that are already used. Whoever has seen a higher one refuses it.
+would hand out epochs again that are already used. A broker that has seen a higher one refuses it.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ class LeaseLine:
     def renew(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, seconds: float) -> None:
         """One heartbeat; ConnectionError when it did not arrive.
 
-        What the controller answers matters to the session, not here.
+        The controller's answer matters to the session, not here.
         """
         request = cluster_pb2.HeartbeatRequest(broker_id=broker_id, broker_epoch=broker_epoch)
         session = self._session

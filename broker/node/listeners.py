@@ -16,7 +16,7 @@ from pylog_broker.process.host import address_towards, is_this_machine
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An address to bind, and the host that peers are told."""
+    """An address to bind, and the host by which peers connect."""
 
     address: Address
     host: str
@@ -59,7 +59,7 @@ def _checked(
     *,
     for_clients: bool = False,
 ) -> Listener:
-    """Clients are told the advertised host, others our own."""
+    """Clients get the advertised host, others our own."""
     address = parse_address(text, what)
     here = is_this_machine(controller.host)
     told = settings.advertised_host

@@ -123,7 +123,7 @@ SHUTDOWN_SECONDS_MAX: Final = 6.0
 
 @dataclass(slots=True)
 class _Ending:
-    """Why the broker ends, as known so far."""
+    """The reason of the broker's end, as known so far."""
 
     reason: str = "asked to stop"
     fault_code: int = 0  # of what ended it; 0: nothing has
@@ -643,10 +643,10 @@ class BrokerService:
     async def _close_all(self, *, clean: bool) -> bool:
         """The end, in the one order that is safe; whether all went well.
 
-        1. Nobody comes in any more. 2. Nothing here acts or decides any more. 3. What threads do
-        with the logs ends, and the logs are closed; whatever the session brings meanwhile is for
-        nobody. 4. The session ends last: until here the controller must take this broker for alive,
-        because its successor may not lock the directory before.
+        1. Nobody comes in any more. 2. Nothing here acts or decides any more. 3. The work of
+        threads on the logs ends, and the logs are closed; news of the session are dropped
+        meanwhile. 4. The session ends last: until here the controller must take this broker for
+        alive, because its successor may not lock the directory before.
         """
         self._knocks.close()
         self._gate.close()

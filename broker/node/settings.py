@@ -40,7 +40,7 @@ class NodeSettings:
     incarnation_id: str = ""
     """Names this life of the broker, for `Head.task_ended`. Empty: a new one."""
     gateway: str = ""
-    """The gateway's address as clients are told it; empty: the same as `controller`."""
+    """The gateway's address for clients; empty: the same as `controller`."""
     only_broker: int = ANY_BROKER
     """The directory to offer: that of this broker, NEW_BROKER for none, ANY_BROKER for all."""
 
@@ -74,7 +74,7 @@ class NodeReady:
 
 @dataclass(frozen=True, slots=True)
 class NodeExit:
-    """Why a broker ended. `curable`: starting it again may help. `error_code`: Kafka's number of
+    """The end of a broker. `curable`: starting it again may help. `error_code`: Kafka's number of
     the error that ended it; 0: none, -1: of no PylogError.
     """
 

@@ -16,7 +16,8 @@ from pylog.model import TopicPartition
 LOOK_MS: Final = 300_000
 """From look to look: shorter ones would tell of every burst."""
 SKEWED: Final = 4.0
-"""So many times the mean of its topic is told. A skew of two is what hashing few keys gives."""
+"""A partition with so many times the mean of its topic is reported. A skew of two is what hashing
+few keys gives."""
 RECORDS_MIN: Final = 10_000
 """Of a topic from look to look; with fewer nobody is in trouble."""
 

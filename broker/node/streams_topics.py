@@ -44,7 +44,7 @@ class StreamsTopics:
         task.add_done_callback(self._tasks.discard)
 
     def failures(self, names: Iterable[str]) -> dict[str, str]:
-        """Why those of them could not be created that have been tried."""
+        """The reasons why topics of these could not be created, of those that have been tried."""
         return {name: self._failures[name][1] for name in names if name in self._failures}
 
     def stop(self) -> None:

@@ -97,8 +97,8 @@ def look_at(root: str, directories: list[str], log_dirs: Sequence[str] = ()) -> 
     """`judge` of a data root, which is made, of the entries of `log.dirs`, and of the broker's own
     directories, where they exist.
 
-    An entry whose disk does not answer is left to whoever opens it. What others may do in one of
-    the broker's own directories is taken from them; a root is its operator's.
+    An entry whose disk does not answer is left to the code that opens it. The rights of other users
+    in the broker's own directories are removed; a root is its operator's.
     """
     try:
         make_private(root)

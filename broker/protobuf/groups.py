@@ -94,7 +94,8 @@ _TYPES: Final = {
 
 
 def keys_from(request: group_pb2.FindCoordinatorRequest) -> FindCoordinators:
-    """Whose coordinators are asked for. InvalidRequest for a type that is not known."""
+    """The keys whose coordinators a request asks for. InvalidRequest for a type that is not
+    known."""
     found = _TYPES.get(request.type)
     if found is None:
         raise InvalidRequest(f"type={request.type}: there are no such coordinators")
@@ -324,7 +325,7 @@ def _outcomes(
 
 
 def fetch_from(request: group_pb2.OffsetFetchRequest) -> OffsetFetch:
-    """Whose positions are asked for."""
+    """The group and the partitions whose committed offsets a request asks for."""
     caller = Caller(request.member_id, None, request.member_epoch)
     partitions = None if request.all else _named(request.partitions)
     return OffsetFetch(request.group_id, caller, partitions, request.require_stable)

@@ -74,8 +74,8 @@ class LogSlice(Generic[RecordT]):
     """A piece of the log: its appends, oldest first, and where the next slice begins.
 
     An offset that belongs to no append is the log's own (a control record), or was compacted away;
-    an append with such a gap comes as several. Whoever reads bounds a slice, by bytes, and so the
-    time for which its replay holds a loop.
+    an append with such a gap comes as several. The reader bounds a slice, by bytes, and so the time
+    for which its replay holds a loop.
     """
 
     appends: tuple[AppendRecords[RecordT], ...]
@@ -106,7 +106,7 @@ class ReplicatedStateMachine(Generic[ImageT, RecordT, EffectT]):
         """The decided image, written or not, on which decisions rest. Read only."""
         self.phase = Phase.FOLLOWING
         self.epoch: LeaderEpoch = NO_EPOCH
-        """Under which it leads."""
+        """The leader epoch under which it leads."""
         self.next_offset = Offset(committed.offset + 1)
         """The offset at which the next slice begins; of a leader, that of the next record to be
         written."""
@@ -130,7 +130,7 @@ class ReplicatedStateMachine(Generic[ImageT, RecordT, EffectT]):
 
     def lead(self, epoch: LeaderEpoch, next_offset: Offset) -> None:
         """Decides from now on. Everything below `next_offset`, the end of the log, is loaded, or is
-        the log's own. What is not committed of it holds back all effects until it is.
+        the log's own. The part of it that is not committed holds back all effects until it is.
         """
         assert self.phase is Phase.FOLLOWING, self.phase
         assert next_offset >= self.next_offset, "the log ends before what was loaded from it"
@@ -198,8 +198,8 @@ class ReplicatedStateMachine(Generic[ImageT, RecordT, EffectT]):
     def resign(self, failed: Callable[[EffectT], EffectT | None]) -> list[EffectT]:
         """The machine is over: it leads no more, an append failed, or its partition is unloaded.
 
-        What was decided and not committed is dropped here; the log may hold it all the same, and
-        whoever loads that will know. `failed` turns a held effect into what its receiver hears
+        Decisions that are not committed are dropped here; the log may hold them all the same, and
+        the next leader then loads them. `failed` turns a held effect into what its receiver hears
         instead, None: nothing. `committed` may still be read, and be given to a new machine.
         """
         assert self.phase is not Phase.RESIGNED, self.phase

@@ -130,7 +130,7 @@ def copies(
     those are all that there are: soon after `bytes_max`. A batch that unpacks to more than
     `unpacked_bytes_max` cannot be read.
 
-    What cannot be read is left out, as if the log did not have it: where it lies is known.
+    A record that cannot be read is left out, as if the log did not have it: its offset is known.
     """
     found: dict[int, Copied] = {}
     size, seen = 0, from_offset

@@ -1,9 +1,9 @@
 """Share sessions: which partitions each member fetches here, and by which connection. Pure.
 
 A member has one with each broker. Its requests are numbered by the session's epoch: 0 begins a new
-session, -1 ends it, and in between each one is one higher than the one before. Who ends a session,
-or loses its connection, has its records given back: whoever holds the session's partitions does
-that, with what `open` and the others give.
+session, -1 ends it, and in between each one is one higher than the one before. The records of a
+member that ends its session, or loses its connection, are given back: the owner of the session's
+partitions does that, with the results of `open` and the other methods.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EPOCH_MAX: Final = 2**31 - 1
 
 
 class SessionKey(NamedTuple):
-    """Whose it is."""
+    """The group and the member of a session."""
 
     group_id: str
     member_id: str

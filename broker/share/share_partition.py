@@ -4,11 +4,11 @@
     next offset     nobody has had a record from it on
 
 Between both every offset lies in a run: records next to each other to which the same has happened.
-What happens to single records takes runs apart, and runs that become alike are one again, so that
-the work is by the run, and a partition whose members acknowledge in order has a handful of them.
+Events of single records split runs, and runs that become alike are merged again, so that the work
+is by the run, and a partition whose members acknowledge in order has a handful of them.
 
-What must outlive the leader goes to the share coordinator: `take_write` gives what has changed
-since the write before, one write at a time, and `on_written` says that it is there. A record that
+State that must outlive the leader goes to the share coordinator: `take_write` gives the changes
+since the last write, one write at a time, and `on_written` says that they are stored. A record that
 was released is not delivered again before that, so no delivery is forgotten. A write that fails has
 the shell load the partition anew, as it has decided on top of it.
 

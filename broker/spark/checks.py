@@ -112,7 +112,7 @@ def master_host(master: str) -> str:
 def gateway_problems(
     master: str, listen: Address, advertised: str | None, *, master_is_here: bool
 ) -> list[Problem]:
-    """Why brokers on other hosts could not reach the gateway."""
+    """The problems for which brokers on other hosts could not reach the gateway."""
     if master.startswith("local") or master_is_here:
         return []
     found = []

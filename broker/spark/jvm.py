@@ -33,8 +33,8 @@ def bind_to_loopback(jvm: Any) -> None:
 
     Spark takes that from the environment variable SPARK_LOCAL_IP only, and by the time this file
     runs spark-submit has started the JVM. So the variable is put into the JVM's copy of its
-    environment, from where executors inherit it too. A JVM that does not allow it is told of in
-    the log; then only the variable in the user's own shell helps.
+    environment, from where executors inherit it too. The log names a JVM that does not allow it;
+    then only the variable in the user's own shell helps.
     """
     utils = jvm.org.apache.spark.util.Utils
     utils.setCustomHostname("127.0.0.1")

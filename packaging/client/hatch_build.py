@@ -1,5 +1,5 @@
-"""Where the sources of pylog-client are: in the tree two folders up, or beside this file in a
-source distribution, which has its own copy.
+"""The place of pylog-client's sources: in the tree two folders up, or beside this file in a source
+distribution, which has its own copy.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _rate(before: Look, now: Look, old: Mapping[KeyT, int], new: Mapping[KeyT, i
 
 
 def look(admin: AdminClient, *, internal: bool = False) -> Look:
-    """The cluster now. What does not answer at the moment is left out.
+    """The cluster now. A part that does not answer at the moment is left out.
 
     Raises what `AdminClient.list_topics` raises.
     """

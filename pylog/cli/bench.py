@@ -1,7 +1,7 @@
 """`pylog bench`: how fast a cluster takes and gives records, and how long one is under way.
 
-Every run is bounded by a count and by a time. What is measured is this process, its connection and
-the cluster together, on one thread: for figures beside bare limits see `bench/` in the repository.
+Every run is bounded by a count and by a time. A run measures this process, its connection and the
+cluster together, on one thread: for figures beside bare limits see `bench/` in the repository.
 """
 
 from __future__ import annotations

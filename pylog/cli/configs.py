@@ -46,7 +46,7 @@ def configs() -> None:
     """Describe and alter settings of topics, brokers and groups.
 
     A broker is meant by its id; `default` (or `<default>`) means the defaults of all brokers. A
-    group need not exist to have settings. What each one does is in docs/configuration.md.
+    group need not exist to have settings. docs/configuration.md describes each setting.
     """
 
 
@@ -145,7 +145,8 @@ def alter(
 ) -> None:
     """Change settings of topics, brokers and groups; back when the live brokers go by them.
 
-    All changes of one topic, broker or group hold, or none. What is not named stays as it is.
+    All changes of one topic, broker or group hold, or none. Settings that are not named stay as
+    they are.
 
     \b
     pylog configs alter topic flights --set retention.ms=3600000 --delete segment.bytes

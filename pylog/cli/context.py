@@ -184,7 +184,7 @@ def print_json(value: object) -> None:
 
 
 def table_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table for people. What servers say is no markup in it, and moves no cursor."""
+    """A table for people. Text from servers is no markup in it, and moves no cursor."""
     from rich import box
     from rich.table import Table
     from rich.text import Text

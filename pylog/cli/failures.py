@@ -26,7 +26,7 @@ class Form:
 
 
 def tell_error(error: BaseException, **fields: object) -> None:
-    """Why something failed. `fields` are for machines: where it happened."""
+    """Reports the reason of a failure. `fields` are for machines: the place of it."""
     if not Form.as_json:
         click.echo(f"pylog: {in_words(error)}", err=True)
         return
@@ -56,7 +56,7 @@ def name_of(error: BaseException) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Why, in one line that moves no cursor."""
+    """The reason of an error, in one line that moves no cursor."""
     said = error.format_message() if isinstance(error, click.ClickException) else str(error)
     return escaped(" ".join(said.split())) or type(error).__name__
 

@@ -320,7 +320,7 @@ def _readers(group: GroupDescription) -> dict[TopicPartition, GroupMember]:
 
 
 def _show_share_lags(group: GroupDescription, lags: Mapping[TopicPartition, PartitionLag]) -> None:
-    """Members read partitions together, so it is told how many."""
+    """Members read partitions together, so the number of members is shown."""
     readers = Counter(tp for member in group.members for tp in member.assignment or ())
     print_table(
         ("topic", "partition", "start", "end", "lag", "members"),

@@ -60,7 +60,7 @@ DEBUG_VARIABLE: Final = "PYLOG_DEBUG"
 
 
 class _ReaderGoneError(Exception):
-    """Whoever read our output has closed it."""
+    """The reader of our output has closed it."""
 
 
 class _ClosedInput(io.RawIOBase):
@@ -120,7 +120,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's; an unknown command is told with the nearest one."""
+        """As click's; the error for an unknown command names the nearest one."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)

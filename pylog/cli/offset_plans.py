@@ -1,7 +1,7 @@
 """The offsets that a reset of a group commits: a user's target, as one offset for each partition.
 
 Kafka's `kafka-consumer-groups --reset-offsets` is the model: a target outside of a partition's
-offsets becomes its first offset or its end, and is told.
+offsets becomes its first offset or its end, with a note.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def to_offsets(wanted: Callable[[TopicPartition], int]) -> Rule:
 
 
 def to_current() -> Rule:
-    """To where each partition is; to the end where nothing is committed."""
+    """A rule that keeps each partition's committed offset; the end where nothing is committed."""
 
     def plan(admin: AdminClient, current: Current, partitions: Sequence[TopicPartition]) -> Plan:
         known = {tp: at for tp in partitions if (at := _offset(current, tp)) is not None}

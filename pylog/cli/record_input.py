@@ -63,8 +63,8 @@ def text_reader(
 def json_reader(line: bytes, number: int) -> Line:
     """A JSON object with `value` and, if wanted, `key`, `headers`, `timestamp`.
 
-    Bytes are texts, null, or `{"base64": ...}`. What else is in it (topic, partition, offset) is
-    not used: the line may come from another topic.
+    Bytes are texts, null, or `{"base64": ...}`. Other fields (topic, partition, offset) are not
+    used: the line may come from another topic.
     """
     try:
         said = json.loads(line)

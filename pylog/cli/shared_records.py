@@ -25,8 +25,9 @@ def print_shared(
     max_messages: int | None,
     timeout_s: float | None,
 ) -> None:
-    """Print until so many were printed, or nothing came for so long. What was printed is accepted,
-    and what was taken beyond that is released. Raises why that does not count.
+    """Print until so many were printed, or nothing came for so long. Printed records are accepted,
+    and records that were acquired beyond them are released. Raises the error of an acknowledgement
+    that does not count.
     """
     from pylog.client.share_consumer.share_consumer import ShareConsumer
 

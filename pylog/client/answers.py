@@ -39,7 +39,7 @@ class Answer(Generic[T]):
 
     @property
     def error(self) -> BaseException | None:
-        """Why it cannot be answered."""
+        """The error that stands for the answer, or None."""
         return self._error
 
     def result(self) -> T:

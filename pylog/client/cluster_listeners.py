@@ -1,7 +1,7 @@
 """Objects of the user's that want to know the cluster: Kafka's `ClusterResourceListener` (KIP-78).
 
-An interceptor, serializer or deserializer that has a method `on_update(cluster_id)` is told the
-cluster's id before it gets its first record.
+An interceptor, serializer or deserializer that has a method `on_update(cluster_id)` gets the
+cluster's id before its first record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pylog.client.background import logger
 
 class ClusterListeners:
     """Tells each listener once, on the thread that has the first record, while other threads wait.
-    What a listener raises is logged and changes nothing.
+    An error that a listener raises is logged and changes nothing.
     """
 
     __slots__ = ("_lock", "_methods", "_telling", "told")

@@ -1,6 +1,6 @@
 """Every setting of the clients: Apache Kafka's names and defaults, with underscores as keywords.
 
-What becomes of Kafka's other settings is in `pylog.kafka_settings`.
+`pylog.kafka_settings` lists Kafka's other settings, with their treatment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COMMON: Final = (
         "client.transport",
         str,
         "auto",
-        "What clients use for records and calls: framed TCP connections to each broker that offers "
+        "The transport of records and calls: framed TCP connections to each broker that offers "
         "them and can be reached there, else gRPC (auto); always gRPC (grpc), as with "
         "client.routing=gateway and for what the controller's gateway answers. pylog's own.",
         choices=("auto", "grpc"),
@@ -149,7 +149,7 @@ PRODUCER_SETTINGS: Final = ConfigTable(
             "batch.max.size",
             int,
             None,
-            "What a full batch may grow to while its broker has all the requests it may have, "
+            "The size that a full batch may grow to while its broker has all requests it may have, "
             "after the first 2 MiB of a steady stream (as in KIP-782). Default: 16 times "
             "batch.size. The value of batch.size turns it off.",
             low=0,
@@ -540,7 +540,7 @@ SHARE_CONSUMER_SETTINGS: Final = ConfigTable(
             high=INT_MAX,
         ),
         ConfigKey("check.crcs", bool, True, "Verify the CRC of each fetched batch."),
-        ConfigKey("client.rack", str, "", "Where this client runs; brokers are told."),
+        ConfigKey("client.rack", str, "", "The rack in which this client runs, for the brokers."),
         ConfigKey("deserializer", object, None, "(topic, data) or (data) -> object, for both."),
         ConfigKey("key.deserializer", object, None, "The same, for keys only."),
         ConfigKey("value.deserializer", object, None, "The same, for values only."),

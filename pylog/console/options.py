@@ -20,7 +20,7 @@ CONNECTIONS_MAX: Final = 200
 FORM_BYTES_MAX: Final = 4 << 20
 QUERY_BYTES_MAX: Final = 32 << 10
 ASK_SECONDS: Final = 10.0
-"""For what one page asks the cluster."""
+"""The time-out of one page's questions to the cluster."""
 _NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?")
 
 

@@ -56,7 +56,7 @@ ASKS: Final[dict[str, Ask]] = {
 
 
 def next_pace(pace: float, cpu_share: float) -> float:
-    """By what the intervals are to be multiplied from now on."""
+    """The factor by which the intervals are multiplied from now on."""
     if cpu_share > CPU_SHARE_HIGH:
         return min(pace * 1.5, PACE_MAX)
     if cpu_share < CPU_SHARE_LOW:

@@ -119,7 +119,7 @@ class _Reader:
         self._ends: dict[TopicPartition, int] = {}
 
     def on(self, partitions: list[TopicPartition]) -> Found:
-        """From where it is said to begin, on to the limit."""
+        """The records from the wanted start on, up to the limit."""
         partitions, firsts, notes = self._bounds(partitions)
         starts = self._starts(partitions, firsts)
         found = Found(notes=notes)

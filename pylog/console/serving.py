@@ -1,4 +1,4 @@
-"""Runs a console in this process until it is told to stop: the socket, the server, the poller."""
+"""Runs a console in this process until it shall stop: the socket, the server, the poller."""
 
 from __future__ import annotations
 

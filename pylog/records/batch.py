@@ -253,7 +253,7 @@ def header_with_producer(
 def with_log_append_time(batch: Buffer, timestamp_ms: int) -> bytes:
     """A copy of `batch` whose records all bear the broker's `timestamp_ms`, CRC renewed.
 
-    What a topic with `message.timestamp.type=LogAppendTime` stores.
+    A topic with `message.timestamp.type=LogAppendTime` stores that.
     """
     copy = bytearray(batch)
     attributes = read_header(batch).attributes | TIMESTAMP_TYPE_BIT

@@ -1,4 +1,4 @@
-"""Why a batch's records are refused: the codes that kernels return and what people read."""
+"""The faults of a batch's records: the codes that kernels return and the words that people read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Varints and tags as protobuf writes them, for the few messages that are read by hand.
 
-Protobuf copies a `bytes` field twice or more on each side. What carries record batches is therefore
+Protobuf copies a `bytes` field twice or more on each side. Fields with record batches are therefore
 cut out of the bytes, and the rest of the message is left to protobuf.
 """
 

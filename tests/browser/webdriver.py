@@ -128,7 +128,8 @@ class Chromium:
         eventually(WAIT_SECONDS, ask, what)
 
     def complaints(self) -> list[str]:
-        """What the browser's console says: errors of scripts, and of the page's own policy."""
+        """The complaints in the browser's console: errors of scripts, and of the page's own
+        policy."""
         lines = self._call("POST", "/se/log", {"type": "browser"})
         return [line["message"] for line in lines if line["level"] in ("SEVERE", "WARNING")]
 

@@ -388,7 +388,7 @@ class BrokerGroup:
     # ---- time and messages
 
     def offset_of(self, broker: int, query: OffsetQuery) -> OffsetAnswer:
-        """What a broker answers to a question for an offset; what else comes of it is sent on."""
+        """A broker's answer to a question for an offset; other effects of it are sent on."""
         self._token += 1
         token = self._token
         manager = self.managers[BrokerId(broker)]

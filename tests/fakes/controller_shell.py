@@ -118,7 +118,7 @@ class ControllerShell:
     # ---- brokers -------------------------------------------------------------------------------
 
     def registration(self, broker: int, life: int = 1, **changes: object) -> RegisterBroker:
-        """What the `life`-th incarnation of a broker would send."""
+        """The registration that the `life`-th incarnation of a broker would send."""
         values: dict[str, object] = {
             "broker_id": BrokerId(broker),
             "incarnation_id": f"incarnation-{broker}-{life}",

@@ -1,4 +1,4 @@
-"""What a `FakeCluster` answers to administrators."""
+"""The answers of a `FakeCluster` to administrators."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class FakeAdmin(admin_pb2_grpc.AdminServicer, admin_pb2_grpc.BrokerAdminServicer
     def ElectLeaders(
         self, request: admin_pb2.ElectLeadersRequest, _context: Any
     ) -> admin_pb2.ElectLeadersResponse:
-        """Who leads, leads."""
+        """Leaders stay as they are."""
         response = admin_pb2.ElectLeadersResponse()
         if not self._refused(response):
             for asked in request.partitions:
@@ -167,7 +167,7 @@ class FakeAdmin(admin_pb2_grpc.AdminServicer, admin_pb2_grpc.BrokerAdminServicer
     def DescribeConfigs(
         self, request: admin_pb2.DescribeConfigsRequest, _context: Any
     ) -> admin_pb2.DescribeConfigsResponse:
-        """What was set, and `segment.bytes` at its default."""
+        """The settings that were set, and `segment.bytes` at its default."""
         response = admin_pb2.DescribeConfigsResponse()
         for question in request.resources:
             told = response.resources.add(resource=question.resource)

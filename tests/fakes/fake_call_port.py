@@ -115,7 +115,7 @@ async def _frame(reader: asyncio.StreamReader) -> memoryview:
 
 
 class FakePorts:
-    """What a client knows of this one port; `told` is what it heard."""
+    """The port as a client knows it; `told` lists the reports of the calls."""
 
     def __init__(self, port: int) -> None:
         self.port = port

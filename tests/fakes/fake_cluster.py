@@ -43,7 +43,7 @@ from tests.fakes.fake_topics import FakePartition, FakeTopic
 from tests.fakes.fake_transactions import FakeTransactions, TransactionalIds
 
 STANDING_LOOK_S = 0.02
-"""How often a fetch that stands looks whether its client asks something else."""
+"""The interval at which a fetch that stands looks whether its client asks something else."""
 
 
 class FakeCluster:
@@ -246,7 +246,7 @@ class FakeCluster:
 def _answer(
     services: dict[str, Any], admin: FakeAdmin, api: UnaryApi[Any, Any], *asked: Any
 ) -> Any:
-    """What gRPC's server does for a call."""
+    """The part of gRPC's server in a call."""
     return getattr(services.get(api.service, admin), api.name)(*asked)
 
 

@@ -1,5 +1,5 @@
-"""What a `FakeCluster` answers about groups: one real coordinator, over a log in memory, behind the
-messages of the Group service. Every group has its broker; the others say that it is not theirs.
+"""The answers of a `FakeCluster` about groups: one real coordinator, over a log in memory, behind
+the messages of the Group service. Every group has its broker; the others say that it is not theirs.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class GroupWorld:
             return self.shard.answer(operation)
 
     def told(self, broker: int, request: str, group: str, operation: Operation) -> Any:
-        """What that broker answers to a request about a group."""
+        """The answer of that broker to a request about a group."""
         with self.lock:
             faults = self.faults.get(request)
             code = faults.popleft() if faults else 0
@@ -393,7 +393,7 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
 
 
 def _place(kind: Any, key: str) -> str:
-    """What `coordinators` calls it: transactional ids are no groups."""
+    """The key in `coordinators`: transactional ids are no groups."""
     return f"txn:{key}" if kind == group_pb2.COORDINATOR_TRANSACTION else key
 
 

@@ -1,4 +1,4 @@
-"""What a `FakeCluster` answers about share groups: descriptions, by the coordinator of
+"""The answers of a `FakeCluster` about share groups: descriptions, by the coordinator of
 `fake_groups`, and start offsets, which tests set.
 """
 

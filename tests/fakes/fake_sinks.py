@@ -1,4 +1,4 @@
-"""What a `FakeCluster` answers about sinks: one dumb coordinator, which keeps what was decided, and
+"""The answers of a `FakeCluster` about sinks: one dumb coordinator, which keeps its decisions, and
 ends transactions of `TransactionalIds` in the same moment. Nothing times out by itself.
 """
 

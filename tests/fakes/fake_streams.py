@@ -29,7 +29,7 @@ class Dropped(Exception):
 
 
 class _Context:
-    """What the generators of `FakeCluster` ask of gRPC."""
+    """The part of gRPC's context that the generators of `FakeCluster` use."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -70,7 +70,7 @@ class FakeStreamPort:
         """Of streams, as far as they have said that they are some."""
         self.call_connections = 0
         self.answer_call = answer_call
-        """What answers a call; None: calls are refused, as before there were any."""
+        """The handler of calls; None: calls are refused, as by a broker that has none."""
         self._answers = {streams.PRODUCE: produce, streams.FETCH: fetch}
         self._silent = silent
         self._open: set[socket.socket] = set()

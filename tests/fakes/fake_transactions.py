@@ -1,4 +1,4 @@
-"""What a `FakeCluster` answers about transactions: one dumb coordinator of all transactional ids.
+"""The answers of a `FakeCluster` about transactions: one dumb coordinator of all transactional ids.
 
 It decides at once, and writes markers into the logs in memory in the same moment; so nothing of a
 transaction is ever half done here. Time-outs and expiry are left out.
@@ -62,7 +62,7 @@ class TransactionalIds:
         self.lock = threading.RLock()
         self.ids: dict[str, FakeTransactionalId] = {}
         self.committed: Offsets = {}
-        """What groups have committed in transactions."""
+        """The offsets that groups have committed in transactions."""
         self.hanging: dict[tuple[TopicPartition, int], int] = {}
         """Transactions that no coordinator knows: the first offset by partition and producer id."""
         self.faults: dict[str, deque[int]] = {}

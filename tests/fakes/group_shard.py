@@ -80,7 +80,7 @@ class GroupShard:
 
     @property
     def coordinator(self) -> GroupCoordinator:
-        """What the shard knows."""
+        """The coordinator of the shard."""
         return self._runtime.coordinators()[0]
 
     @property

@@ -47,7 +47,7 @@ def log_of(manager: LogManager, key: TopicPartition = TOPIC) -> Log:
 
 
 def write_log_starts(manager: LogManager) -> bool:
-    """What a broker has its pool do once log starts have moved; whether they had."""
+    """Write the log starts, as a broker's pool does once they have moved; whether they had."""
     task = manager.log_starts_task()
     if task is None:
         return False

@@ -25,7 +25,8 @@ Row = tuple[str, int, int, str]
 
 @dataclass
 class Checkpoint:
-    """What Spark keeps: the start, the end of each planned batch, how many are committed."""
+    """The contents of Spark's checkpoint: the start, the end of each planned batch, the number of
+    committed ones."""
 
     start: str | None = None
     ends: list[str] = field(default_factory=list)

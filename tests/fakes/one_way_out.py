@@ -62,7 +62,7 @@ def relay(listener: socket.socket, connect: Callable[[], socket.socket]) -> Iter
 
 
 def run(port: int, folder: Path, *script: str, timeout: float = 60) -> str:
-    """What `script` prints, run where only 127.0.0.1:`port` can be reached."""
+    """The output of `script`, run where only 127.0.0.1:`port` can be reached."""
     path = str(folder / "out.sock")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)

@@ -12,7 +12,8 @@ class BadBlock(ValueError):
 
 
 def unpack(block: bytes) -> bytes:
-    """What the block holds; BadBlock when it breaks off, points outside or lies about its size."""
+    """The unpacked bytes of the block; BadBlock when it breaks off, points outside or lies about
+    its size."""
     try:
         declared, at = _declared(block)
         out = bytearray()

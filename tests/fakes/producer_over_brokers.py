@@ -51,7 +51,7 @@ class OnTheWire:
 
 @dataclass(slots=True)
 class Fate:
-    """What became of a batch, in numbers that rise with each thing that happens; -1: not yet."""
+    """The course of a batch, in numbers that rise with each event; -1: not yet."""
 
     batch: Batch
     value: bytes
@@ -295,7 +295,7 @@ class ProducerOverBrokers:
         raise AssertionError("batches are neither acknowledged nor failed")
 
     def check(self) -> None:
-        """What holds whatever happened; call `settle` before."""
+        """Check all that holds in every run; call `settle` before."""
         committed = self.committed
         assert len(set(committed)) == len(committed), f"stored twice: {committed}"
         done = [fate.value for fate in self.fates.values() if fate.done >= 0]

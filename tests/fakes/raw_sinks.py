@@ -93,7 +93,7 @@ class RawSink:
         return self.ask("DecideSinkBatch", self.decision(batch, *writers, **more))
 
     def abort(self, batch: int, run: str = RUN) -> int:
-        """How many attempts that aborts."""
+        """The number of attempts that the call aborts."""
         request = sink_pb2.AbortSinkBatchRequest(sink=self.key, run_id=run, batch_id=batch)
         return int(self.ask("AbortSinkBatch", request).attempts)
 

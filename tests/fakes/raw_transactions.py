@@ -47,7 +47,7 @@ def until_it_works(call: Callable[[], Any]) -> Any:
 
 
 class RawTransactions:
-    """What a client asks of coordinators, through the brokers of `raw`."""
+    """A client's requests to coordinators, through the brokers of `raw`."""
 
     def __init__(self, raw: RawClient) -> None:
         self.raw = raw

@@ -37,7 +37,7 @@ class Shortage:
 
     @contextmanager
     def not_now(self) -> Iterator[None]:
-        """What happens within is not counted: the test looks."""
+        """Count nothing within the block: the test looks."""
         self._looking += 1
         try:
             yield

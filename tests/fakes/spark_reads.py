@@ -1,4 +1,4 @@
-"""What the tests of the Spark source share: runs of it over a cluster in this process."""
+"""The parts that tests of the Spark source share: runs of it over a cluster in this process."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class HeldManager:
         self.cancelled: list[object] = []
         self.at_once = False
         self.refuses: errors.PylogError | None = None
-        """What batches are refused with, at once."""
+        """The error that refuses batches, at once."""
 
     def produce_all(self, _now: int, _wall: int, requests: Sequence[Any]) -> list[Effect]:
         self.produced += requests

@@ -92,7 +92,7 @@ class TransactionShard:
 
     @property
     def coordinator(self) -> TransactionCoordinator:
-        """What the shard knows."""
+        """The coordinator of the shard."""
         return self._runtime.coordinators()[0]
 
     @property

@@ -31,7 +31,7 @@ FOUND = CoordinatorFound(2)
 
 
 def ends(epoch: int, *, committed: bool) -> EndTransaction:
-    """What goes to the coordinator at the end of the transaction of that epoch."""
+    """The request to the coordinator at the end of the transaction of that epoch."""
     return EndTransaction(2, TXN, 7, epoch, committed)
 
 

@@ -1,4 +1,5 @@
-"""What tests of wrong requests share: a bare client's calls, and what a process costs."""
+"""The parts that tests of wrong requests share: a bare client's calls, and the costs of a
+process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What administrators do to a running cluster, and how it shows."""
+"""Administrators' work on a running cluster, and its effects."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def producer(cluster: LocalCluster) -> Iterator[Producer]:
 
 
 def segments(cluster: LocalCluster, topic: str) -> list[int]:
-    """How many segments each replica of partition 0 has."""
+    """The number of segments of each replica of partition 0."""
     folders = sorted(cluster.data_dir.glob(f"broker-*/{topic}-0"))
     assert folders
     return [len(list(folder.glob("*.log"))) for folder in folders]

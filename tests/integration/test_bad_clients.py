@@ -1,4 +1,4 @@
-"""What users do wrong, by the clients and the command line: an error that names it, in time."""
+"""Users' mistakes, by the clients and the command line: an error that names each, in time."""
 
 from __future__ import annotations
 

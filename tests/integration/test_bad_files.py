@@ -111,7 +111,8 @@ SERVED: dict[str, tuple[Damage, int]] = {
     "n78-leftovers": (leftovers, RECORDS),
     "n80-future": (from_the_future, RECORDS),
 }
-"""What is done to a topic's log after a crash, and how many of its records are there afterwards."""
+"""The damage to a topic's log after a crash, and the number of its records that are there
+afterwards."""
 OFFLINE: dict[str, tuple[Damage, tuple[str, ...]]] = {
     "n70-gap": (
         lambda log: segment(log, 2).unlink(),

@@ -150,7 +150,7 @@ def test_41_garbage_in_a_stream_ends_that_stream(raw: RawClient, topic: str) -> 
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     with grpc.insecure_channel(raw.leader(topic)) as channel:
         call = channel.stream_stream("/pylog.v1.Log/ProduceStream")
-        # What came before the garbage is answered.
+        # The requests before the garbage are answered.
         answers = call(iter([good.SerializeToString(), b"\xff\xff\xff"]), timeout=10)
         first = log_pb2.ProduceResponse.FromString(next(answers))
         assert first.acks[0].error.code == 0

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a cluster of two brokers left behind."""
+    """The folder that a cluster of two brokers left behind."""
     folder = tmp_path_factory.mktemp("stopped")
     with (
         LocalCluster(2, data_dir=folder) as cluster,

@@ -460,7 +460,7 @@ def results(futures: Any) -> list[Any]:
 
 
 def test_the_admin_client_of_confluent_kafka(servers: str) -> None:
-    """What adminapi.py does."""
+    """The calls of adminapi.py."""
     topic = ck_admin.ConfigResource("topic", "ck-a")
     with ck_admin.AdminClient({"bootstrap.servers": servers}) as admin:
         new = [ck_admin.NewTopic("ck-a", 1, 1, config={"retention.ms": "9"}), ck.NewTopic("ck-b")]

@@ -1,4 +1,4 @@
-"""What consumers see when a log is cut, a topic made anew, or a segment rots."""
+"""The errors of consumers when a log is truncated, a topic made anew, or a segment rots."""
 
 from __future__ import annotations
 

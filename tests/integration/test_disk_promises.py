@@ -1,5 +1,5 @@
-"""What stands behind a log's promises: nothing is synced for an acknowledgement, replication keeps
-what a disk loses, and a replica's directory may be moved by hand.
+"""The ground of a log's promises: nothing is synced for an acknowledgement, replication keeps
+records that a disk loses, and a replica's directory may be moved by hand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What changes a group that works: topics that grow, subscriptions, listeners, members that go."""
+"""Changes of a group that works: topics that grow, subscriptions, listeners, members that go."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def member(cluster: LocalCluster, group: str, protocol: str, **config: Any) -> C
 
 
 def poll_until(what: Callable[[], bool], *consumers: Consumer) -> list[Any]:
-    """What the consumers read until that is so."""
+    """The records that the consumers read until that is so."""
     read: list[Any] = []
     deadline = SYSTEM_CLOCK.monotonic_ms() + 30_000
     while not what():

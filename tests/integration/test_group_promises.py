@@ -1,4 +1,4 @@
-"""What holds for groups when much happens at once."""
+"""The promises to groups when much happens at once."""
 
 from __future__ import annotations
 

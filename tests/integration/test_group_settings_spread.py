@@ -88,7 +88,7 @@ class Members:
         return answer
 
     def intervals(self) -> set[int | None]:
-        """What members of all groups hear."""
+        """The heartbeat intervals that members of all groups hear."""
         answers = [self.beat(group) for group in GROUPS]
         return {None if each is None else each.heartbeat_interval_ms for each in answers}
 
@@ -127,7 +127,7 @@ class Sessions:
         self.epochs: dict[str, int] = {}
 
     def locks(self) -> set[int]:
-        """How long a record is locked, as each leader says."""
+        """The times for which a record is locked, as each leader says."""
         topic_id = self.raw.metadata(TOPIC, server=1).topics[0].topic_id
         found = set()
         for partition in range(BROKERS):

@@ -75,7 +75,7 @@ def member(cluster: LocalCluster, group: str, protocol: str, **config: Any) -> C
 
 
 def poll_until(what: Callable[[], bool], *consumers: Consumer) -> list[Any]:
-    """What the consumers read until that is so."""
+    """The records that the consumers read until that is so."""
     read: list[Any] = []
     deadline = SYSTEM_CLOCK.monotonic_ms() + 30_000
     while not what():

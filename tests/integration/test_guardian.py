@@ -1,4 +1,4 @@
-"""When one half of the driver dies, the other is ended within two seconds."""
+"""One half of the driver is ended within two seconds when the other one dies."""
 
 from __future__ import annotations
 

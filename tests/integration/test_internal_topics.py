@@ -35,7 +35,7 @@ def admin(cluster: LocalCluster) -> Iterator[AdminClient]:
 def ask(
     cluster: LocalCluster, *requests: EnsureInternalTopic
 ) -> list[InternalTopicEnsured | Failure]:
-    """What the controller answers to brokers that ask at once."""
+    """The controller's answers to brokers that ask at once."""
 
     async def main() -> list[InternalTopicEnsured | Failure]:
         gateway = cluster.bootstrap_servers.split(",")[0]

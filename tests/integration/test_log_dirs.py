@@ -194,7 +194,7 @@ def test_a_directory_that_fails_under_load(
     assert "pylog_offline_log_directories 1" in page
     assert f"pylog_offline_replicas {len(struck)}" in page
     assert 'd1"}' in page
-    # What is new comes to the directory that works.
+    # New replicas come to the directory that works.
     admin.create_topics(NewTopic("new", replica_assignment={0: [1, 2], 1: [1, 3]}))
     assert {tp.topic for tp in directories(admin, 1)["d1"].replicas} == {"t", "new"}
     assert all(1 in p.isr for p in partitions(admin, "new"))

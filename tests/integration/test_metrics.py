@@ -169,7 +169,7 @@ ALERTS: Final = dict(
         (ROOT / "monitoring/alerts.yml").read_text(),
     )
 )
-# What each rule waits for: the series that change, and to what. Nothing else does.
+# The events of each rule: the series that change, and their values. No others do.
 TROUBLE: Final[dict[str, dict[str, float]]] = {
     "PylogDown": {"up": 0},
     "PylogNoController": {"pylog_controller_active": 0},

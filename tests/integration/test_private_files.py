@@ -1,4 +1,4 @@
-"""What a cluster writes is for its user alone, also under a umask that forbids nothing."""
+"""A cluster's files are for its user alone, also under a umask that forbids nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def loose_umask() -> Iterator[None]:
 
 
 def modes(root: Path) -> dict[int, int]:
-    """How many folders and files have which mode."""
+    """The number of folders and files of each mode."""
     found: dict[int, int] = {}
     for path in (root, *root.rglob("*")):
         mode = path.stat().st_mode & 0o777

@@ -157,7 +157,7 @@ def test_a_client_that_took_its_share_of_ids_waits_and_goes_on(
 
 
 def asked(cluster: LocalCluster) -> float:
-    """How often an id was refused."""
+    """The number of times that an id was refused."""
     return sums(cluster, "pylog_producer_ids_refused_total")
 
 

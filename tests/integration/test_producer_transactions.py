@@ -54,8 +54,8 @@ def producer(cluster: LocalCluster, name: str, **config: Any) -> Producer:
 def read(
     cluster: LocalCluster, topic: str, *, count: int = 0, committed: bool = True
 ) -> list[bytes]:
-    """What is readable, from the beginning to where the partitions end; in any order. At least so
-    many: markers come a moment after their transaction was decided.
+    """The readable records, from the beginning to the ends of the partitions; in any order. At
+    least so many: markers come a moment after their transaction was decided.
     """
     deadline_ms = SYSTEM_CLOCK.monotonic_ms() + 15_000
     found: list[bytes] = []

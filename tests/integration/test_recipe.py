@@ -1,4 +1,4 @@
-"""How an API is added (CONTRIBUTING.md), done for one that is in the tests alone."""
+"""The recipe for adding an API (CONTRIBUTING.md), followed for one that is in the tests alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers do to old records: retention, compaction, on real files, seen by a consumer."""
+"""Brokers' treatment of old records: retention, compaction, on real files, seen by a consumer."""
 
 from __future__ import annotations
 

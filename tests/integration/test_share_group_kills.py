@@ -45,7 +45,8 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 class Ledger:
-    """What all members have seen and done. A tick is a moment in the order of what happened."""
+    """The records that all members have seen, and their acknowledgements. A tick is a moment in the
+    order of events."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

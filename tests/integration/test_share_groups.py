@@ -217,11 +217,11 @@ def test_three_members_read_one_partition(
     assert a.acquire(records=10) == [(0, 9, 1)]
     assert b.acquire(records=10) == [(10, 19, 1)]
     assert c.acquire(records=3) == [(20, 22, 1)]
-    # What a releases b gets, and what it rejects nobody.
+    # Records that a releases go to b, and those that it rejects to nobody.
     a.accept((0, 9, bytes((1, 1, 2, 2, 3, 1, 1, 1, 1, 1))))
     assert b.acquire((10, 19, ACCEPT), records=2) == [(2, 3, 2)]
     b.accept((2, 3, ACCEPT))
-    # What nobody acknowledges comes back when its lock is over.
+    # A record that nobody acknowledges comes back when its lock is over.
     assert sorted(a.acquire(records=7, wait_ms=0)) == [(23, 29, 1)]
     a.accept((23, 29, ACCEPT))
     assert b.acquire(wait_ms=4 * LOCK_MS) == [(20, 22, 2)]

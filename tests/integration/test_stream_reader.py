@@ -33,7 +33,7 @@ class Query:
         self._thread.join(90)
 
     def after(self, count: int) -> list[int]:
-        """What was seen, sorted, once it is so much, or after 20 s."""
+        """The values that were seen, sorted, once they are so many, or after 20 s."""
         end = SYSTEM_CLOCK.monotonic_ms() + 20_000
         while len(self.seen) < count and SYSTEM_CLOCK.monotonic_ms() < end:
             assert self.fault is None

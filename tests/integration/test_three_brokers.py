@@ -92,7 +92,7 @@ def test_produce_and_fetch_go_on_while_the_controller_is_dead(
     eventually(5, lambda: try_produce(raw, b"after"), "the gateway answers again")
     leader = raw.partition(TOPIC).leader
     cluster.kill(leader)
-    # Whoever has not called again yet is waited for as long as a lease lasts.
+    # A broker that has not called again yet is waited for as long as a lease lasts.
     eventually(10, lambda: try_produce(raw, b"last"), "the new controller elects")
     assert len(contents(raw)) >= 23
 

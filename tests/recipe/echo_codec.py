@@ -10,7 +10,7 @@ from tests.recipe.echo_row import ECHO
 
 
 def text_from(request: wrappers_pb2.StringValue) -> str:
-    """What is asked."""
+    """The text of the request."""
     return request.value
 
 

@@ -1,4 +1,4 @@
-"""What administrators do while everything runs: delete records and topics, grow, reconfigure.
+"""Administrators at work while everything runs: they delete records and topics, grow, reconfigure.
 
 One command at a time, each repeated until it is answered: its outcome may be unknown in between, as
 it is to a person whose connection broke. What the ghost state may believe follows from the asking
@@ -194,7 +194,8 @@ class Administrator(Actor):
             self.timer(self.rng.randint(300, 2_000), take_them)
 
     def reconfigure_cluster(self) -> None:
-        """What holds for topics that say nothing of it, or for brokers; also back to what was."""
+        """Change a default for topics or brokers without a value of their own; also back to the
+        value before."""
         self._reconfigure(
             ConfigResourceType.CLUSTER,
             "",

@@ -21,7 +21,7 @@ UNFENCED_WITHIN_MS = 4_000
 
 
 class Alterations:
-    """How they travel: as all calls do, unless somebody holds them back."""
+    """The way of ISR changes to the controller: as of all calls, unless a test holds them back."""
 
     def __init__(self, net: Net) -> None:
         self._net = net

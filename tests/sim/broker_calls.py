@@ -1,4 +1,5 @@
-"""What a simulated broker asks other brokers and the controller, and how it hears the answers."""
+"""The calls of a simulated broker to other brokers and the controller, and the way of the
+answers."""
 
 from __future__ import annotations
 

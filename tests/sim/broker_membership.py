@@ -104,7 +104,7 @@ class BrokerMembership:
             )
 
     def on_session_state(self, effect: TellSession) -> None:
-        """What the controller thinks of us."""
+        """Follow the controller's view of this broker's session."""
         self._process.cluster.scheduler.note("session", self._process.name, effect.fenced)
         if effect.should_stop:
             self._process.stop_with_cluster()

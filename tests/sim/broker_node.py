@@ -47,7 +47,7 @@ class BrokerNode:
         self.registered_since = True
 
     def trust(self, directory: str) -> Trust:
-        """What a log directory's deletions may go by."""
+        """The clock that deletions in a log directory may go by."""
         return self._trust.setdefault(directory, Trust(self.clock))
 
     def opened(self, directory: str, boot_id: str) -> None:
@@ -120,7 +120,7 @@ class BrokerNode:
             controller.hear(controller.task_ended, incarnation)
 
     def replace_logs(self, directories: list[str]) -> None:
-        """What the broker's log tells an operator to do: have the replicas copied again."""
+        """Have the replicas copied again, as the broker's log asks an operator to do."""
         self.kill(500)
         for directory in directories:
             self.cluster.scheduler.note("wipe", directory)

@@ -1,4 +1,4 @@
-"""How a simulated broker starts: it claims an id, opens its logs and registers."""
+"""The start of a simulated broker: it claims an id, opens its logs and registers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a simulated broker does for its logs as time passes: syncs, checkpoints, retention, passes
-of the cleaner. The shells of the product do the same on their loop and pool.
+"""The upkeep of a simulated broker's logs as time passes: syncs, checkpoints, retention, passes of
+the cleaner. The shells of the product do the same on their loop and pool.
 
 Whatever retention takes is judged here, by the rules of `tests.sim.contents`.
 """

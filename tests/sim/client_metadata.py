@@ -1,5 +1,6 @@
-"""What a simulated client knows of the cluster: the product's `ClusterMetadata`, kept fresh as the
-product's client does it: one question at a time, asked anew after a while, pushed by who needs it.
+"""The metadata of a simulated client: the product's `ClusterMetadata`, kept fresh as the product's
+client does it: one question at a time, asked anew after a while, or sooner for a caller that needs
+it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a simulated broker does for clients: the edges of the product around `ReplicaManager`.
+"""The service of a simulated broker for clients: the edges of the product around `ReplicaManager`.
 
 A produce stream's messages hold several requests, and are answered in their order; one with a
 compressed batch is looked at beside the loop first, and what came behind it waits. A fetch stream
@@ -87,7 +87,7 @@ class _ProduceStream:
 
 @dataclass(eq=False, slots=True)
 class Producing:
-    """Who waits for a produce: the replica manager's token."""
+    """A produce that waits for its outcome: the replica manager's token."""
 
     request: Produce
     log_ends: tuple[int, ...]
@@ -373,7 +373,7 @@ class ClientService:
             check_offset(ghost, self._process.broker_id, query, told)
 
     def serve_epoch_ends(self, request: EpochEndQuery, answer: Callable[[object], None]) -> None:
-        """Where epochs end."""
+        """Answer with the ends of leader epochs."""
         process = self._process
         if process.core is None:
             return
@@ -414,7 +414,7 @@ class ClientService:
         process.step(process.core.delete_records(process.now_ms(), request, call))
 
     def leader_of(self, topic_partition: TopicPartition) -> BrokerId | None:
-        """Who leads, as far as this broker knows."""
+        """The leader, as far as this broker knows."""
         topic = self._process.image.topics_by_name.get(topic_partition.topic)
         if topic is None:
             return None

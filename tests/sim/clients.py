@@ -32,7 +32,8 @@ TIMES = (-3, -2, -1)
 
 
 class Client(Actor):
-    """What producers and readers share: finding the leader and keeping a connection to it."""
+    """The parts that producers and readers share: they find the leader and keep a connection to
+    it."""
 
     def __init__(
         self, cluster: Cluster, name: str, topic_id: TopicId, topic_partition: TopicPartition

@@ -182,7 +182,7 @@ class Cluster:
     true_ms = wall_ms
 
     def disk_wait_ms(self) -> float:
-        """How long a thread waits where it waits for a disk, on average."""
+        """The time for which a thread waits for a disk, on average, where it waits at all."""
         return 1.0 if self.healing else self.swarm.disk_wait_ms
 
     def topic(self) -> TopicImage | None:
@@ -268,7 +268,7 @@ class Cluster:
     def on_published(self, batch: MetadataBatch) -> None:
         """I2 and I9 on what changed, and what I4 follows from it."""
         before = self.image.controller_epoch
-        # What an earlier life of the controller wrote, and died over, counts from now on too.
+        # Records that an earlier life of the controller wrote, and died over, count from now on.
         last = batch.first_offset + len(batch.records) - 1
         offset = self.image.offset + 1
         while offset <= last:
@@ -320,7 +320,8 @@ class Cluster:
             ghost.delete_retention_ms = int(values["delete.retention.ms"])
 
     def min_isr_of(self, image: MetadataImage, topic: str) -> int:
-        """What holds for the topic by these metadata; else by what all were started with."""
+        """The topic's setting by these metadata; else the one with which all brokers were
+        started."""
         name, default = "min.insync.replicas", str(self.swarm.min_insync)
         for_all = image.cluster_configs().get(name, default)
         return int(image.topic_configs(topic).get(name, for_all))
@@ -411,7 +412,7 @@ class Cluster:
             process.timer(wait_ms, process.node.kill, 100)
 
     def count_fetched(self, fetched: ReplicaFetched) -> None:
-        """What leaders told followers."""
+        """Count the answers of leaders to followers."""
         if fetched.failure is not None and fetched.failure.code == errors.StaleBrokerEpoch.code:
             self.sometimes["stale fetch refused"] += 1
         for data in fetched.partitions:
@@ -424,7 +425,7 @@ class Cluster:
                     self.sometimes["stale fetch refused"] += 1
 
     def count_altered(self, answer: PartitionsAltered) -> None:
-        """What the controller said to ISR changes."""
+        """Count the controller's answers to ISR changes."""
         failures = [answer.failure, *(partition.failure for partition in answer.partitions)]
         for failure in failures:
             if failure is not None:
@@ -594,7 +595,7 @@ class Cluster:
         )
 
     def describe(self) -> str:
-        """Where everything stands, for a report."""
+        """The state of all partitions and clients, for a report."""
         lines = []
         for partition in self.image.partitions():
             lines.append(str(partition))

@@ -77,7 +77,7 @@ class _NoMetrics:
 
 
 class _Loop:
-    """What the collector needs of the consumer's loop."""
+    """The part of the consumer's loop that the collector needs."""
 
     def __init__(self, app: ConsumerApp) -> None:
         self.lock = threading.Lock()
@@ -91,7 +91,7 @@ class _Loop:
 
 @dataclass(slots=True)
 class _Read:
-    """How far the application has come in one partition, as it would say itself."""
+    """The progress of the application in one partition, as it would say itself."""
 
     topic_id: TopicId
     position: int
@@ -182,7 +182,7 @@ class ConsumerApp(Actor):
 
     @property
     def waits_for(self) -> list[str]:
-        """Where it has not come to the end, for a report and for L1."""
+        """The partitions that are not read to the end, for a report and for L1."""
         topic = self.cluster.topic()
         if not self.alive or self.roams or topic is None:
             return []
@@ -199,7 +199,7 @@ class ConsumerApp(Actor):
         return found
 
     def _poll(self) -> None:
-        """What a user's thread does: take what is there, or hear of a fault."""
+        """Act as a user's thread does: take the records that are there, or hear of a fault."""
         self._is_waking = False
         for _ in range(POLLS_MAX):
             self._raise_faults()
@@ -274,8 +274,8 @@ class ConsumerApp(Actor):
         return status == MARKER or (self.read_committed and status == ABORTED)
 
     def _status(self, ghost: PartitionGhost, offset: int) -> str:
-        """What the record is to this reader. One that reads at a leader whose log has the marker
-        may hear of a decision before the marker is committed.
+        """The status of the record for this reader. One that reads at a leader whose log has the
+        marker may hear of a decision before the marker is committed.
         """
         status, transactions = ghost.transactions.status(offset), self.cluster.transactions
         if status == OPEN and self.read_committed and transactions is not None:
@@ -288,7 +288,7 @@ class ConsumerApp(Actor):
         return status
 
     def _must_be_compacted(self, tp: TopicPartition, begin: int, end: int) -> None:
-        """What lies between the two offsets must be gone for good."""
+        """Check that all records between the two offsets are gone for good."""
         ghost, now_ms = self.ghost(tp), self.cluster.true_ms()
         for missing in range(begin, end) if not ghost.is_lossy else ():
             if missing < ghost.deleted_to and ghost.may_compact:
@@ -407,7 +407,7 @@ class ConsumerApp(Actor):
         self._step(())
 
     def _step(self, effects: Sequence[Effect]) -> None:
-        """What an event gave, and what there is to do since."""
+        """Perform the effects of an event, and those of the next poll."""
         requests, deadline_ms = self.core.poll(self.now_ms())
         self._perform([*effects, *requests], deadline_ms)
 

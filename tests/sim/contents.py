@@ -1,4 +1,4 @@
-"""What producers put into batches, and the rules by which records may go again.
+"""The contents of producers' batches, and the rules by which records may go again.
 
 A batch is known by its bytes wherever it lies, until a cleaner takes records out of it: then what
 is left must be records of the batch that was written at that offset, and whatever is missing must
@@ -20,7 +20,7 @@ from pylog_broker.config import TopicConfig
 
 
 class Marker(NamedTuple):
-    """What a control batch says of its producer's transaction."""
+    """A control batch's verdict on its producer's transaction."""
 
     commits: bool
     coordinator_epoch: int
@@ -44,7 +44,8 @@ ANYWHERE = (TopicId(""), -1)
 
 
 def fingerprint(batch: Buffer) -> int:
-    """What tells a batch from all others of a run, whatever place and epoch a leader gives it.
+    """A number that tells a batch from all others of a run, whatever offset and epoch a leader
+    gives it.
 
     Its CRC alone does not: among the batches of some thousand runs two have the same. So another
     checksum of the bytes that it covers stands behind it.
@@ -97,7 +98,7 @@ class WallClock:
     small_steps_ms: int = 0  # how far it was set in small steps since the boot, all added up
 
     def now_ms(self) -> int:
-        """What its processes see."""
+        """The time that the machine's processes see."""
         return self.true_ms() + self.ahead_ms
 
     def set(self, step_ms: int) -> None:
@@ -113,7 +114,7 @@ class WallClock:
 
 @dataclass(slots=True)
 class Trust:
-    """What deletions in one log directory may go by: what its broker saw of the clock.
+    """The clock that deletions in one log directory may go by: what its broker saw of it.
 
     How far the clock is ahead counts as far as it was so at every look of the last `retention_ms`:
     all that was written before them is old by any clock. Small steps (those of a time service) are

@@ -49,7 +49,8 @@ Answer = Callable[[object], None]
 
 @dataclass(eq=False, slots=True)
 class _Asked:
-    """Who waits for an answer, and up to where what was decided then is what it may rest on."""
+    """A caller that waits for an answer, and the offset of the decisions that the answer may rest
+    on."""
 
     answer: Answer
     rests_on: Offset = Offset(-1)
@@ -224,7 +225,7 @@ class ControllerProcess(Actor):
             self.node.disk.torn_write_in = rng.randint(1, parts - 1)
 
     def _write(self) -> None:
-        """What is decided, in order; without room it waits, as in the product."""
+        """Write the decisions, in order; without room they wait, as in the product."""
         epoch = LeaderEpoch(self.core.controller_epoch)
         while self._appends:
             try:

@@ -1,5 +1,5 @@
-"""What the coordinators of a simulated broker run on: its clock, its replica manager with the ghost
-looking at what is appended, and the calls that clients make.
+"""The ground of a simulated broker's coordinators: its clock, its replica manager with the ghost
+looking at appends, and the calls that clients make.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class NotedManager:
 
 
 class Engine:
-    """What shells need of a broker's engine."""
+    """The part of a broker's engine that shells need."""
 
     def __init__(self, process: BrokerProcess) -> None:
         self._process = process
@@ -171,7 +171,7 @@ class Engine:
             self._process.step(event(self._process.now_ms()))
 
     def perform(self, effects: Sequence[Effect]) -> None:
-        """What the manager wants done."""
+        """Perform the manager's effects."""
         if not self._process.is_closing:
             try:
                 self._process.step([*effects])
@@ -204,7 +204,7 @@ class UnaryCalls:
         return answer
 
     async def _asked(self, handler: Any, request: object) -> Any:
-        """What the controller says; None when it is silent."""
+        """The controller's answer; None when it is silent."""
         answered = self._loop.create_future()
 
         def heard(answer: object) -> None:
@@ -258,4 +258,4 @@ class UnaryCalls:
         call.answer(response)
 
     def _check(self, asked: UnaryCall, given: Any) -> None:
-        """What is about to be answered must be so."""
+        """Check an answer before it is given."""

@@ -17,7 +17,7 @@ PAGE = 512  # smaller than a real page: simulated segments are small
 LOG_SUFFIX = ".log"
 DATA_ROOT = "/data"
 MOUNTS = (DATA_ROOT, "/disk1", "/disk2")
-"""Where the disks of a machine are mounted; it has the first of them or more."""
+"""The mount points of a machine's disks; it has the first of them or more."""
 
 
 class TornWrite(BaseException):
@@ -179,7 +179,7 @@ class Disk:
         self.torn_write_in = 0  # so many more appends come before one is torn
         self.full_mounts: set[str] = set()
         self.refusals = 0
-        """How often there was no room for what was to be written."""
+        """The number of writes for which there was no room."""
         self.broken_mounts: set[str] = set()
         """Every access gives EIO."""
         self.absent_mounts: set[str] = set()
@@ -198,8 +198,8 @@ class Disk:
         self.wall_ms: Callable[[], int] = lambda: 0
         self.locked: set[str] = set()
         self.cuts: dict[str, int] = {}
-        """How often log files of a directory were cut, replaced or removed, by directory path:
-        what was read there before may have changed."""
+        """The number of times that log files of a directory were cut, replaced or removed, by
+        directory path: earlier reads there may be out of date."""
         self.mounts = mounts
         for mount in mounts:
             self.mkdir(mount)  # there before any process, as its owner made it

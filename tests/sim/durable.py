@@ -1,4 +1,5 @@
-"""What a log says of the disk is so: everything below its recovery point is synced, names too."""
+"""A log's claims about the disk are true: everything below its recovery point is synced, names
+too."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ OF_NAMES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR)
 
 
 class SimFiles:
-    """What one process sees of its machine's disk."""
+    """A machine's disk as one process sees it."""
 
     def __init__(self, disk: Disk, *, cold_share: float = 0.0, rng: random.Random) -> None:
         self.disk = disk
@@ -53,7 +53,7 @@ class SimFiles:
             raise OSError(self._rng.choice(codes), "not just now", path)
 
     def _reach(self, path: str) -> None:
-        """What is on a disk that does not work gives EIO."""
+        """Raise EIO for a path on a disk that does not work."""
         assert self.alive, f"a dead process reaches for {path}"
         if mount_of(path) in self.disk.broken_mounts:
             self.has_missed_a_disk = True

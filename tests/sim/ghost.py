@@ -1,4 +1,4 @@
-"""What must be true of all replicas together, checked after every step of a broker.
+"""The invariants of all replicas together, checked after every step of a broker.
 
 The ghost state is the simulator's own: `committed` is what some leader ever called committed, in
 order; a `Shadow` is what a replica's log holds. A batch stands for its records: producers never
@@ -155,7 +155,7 @@ class PartitionGhost:
         return self.contents.get(fingerprint(raw)) is not None or place in self.written
 
     def shadow(self, broker: BrokerId) -> Shadow:
-        """What `broker`'s log of this partition holds; empty at first."""
+        """The contents of `broker`'s log of this partition; empty at first."""
         return self.shadows.setdefault(broker, Shadow())
 
     def grow(self, broker: BrokerId, batches: Iterable[Batch]) -> None:
@@ -264,7 +264,7 @@ class PartitionGhost:
         if shadow.behind_loss:
             shadow.agrees = False  # what is lost is; it must not count, nor lead
         shadow.agrees = shadow.agrees or self._agreed_end(shadow) >= min(hw, end)
-        # What is below the start nobody will ever see, also where a batch reaches over it: an old
+        # Records below the start nobody will ever see, also where a batch reaches over it: an old
         # copy of a replica may have another one there.
         if shadow.agrees and start < hw and self._agreed_end(shadow) < min(hw, end):
             raise Violation(
@@ -332,7 +332,7 @@ class PartitionGhost:
                 f"those committed from {self._agreed_end(shadow)} to {self.committed_end}",
             )
         if self.is_lossy:
-            # What counts is what it has, and retention may have taken the first part of that before
+            # Only its own batches count, and retention may have taken the first part of them before
             # it led: nobody has those offsets any more, and no record is missing between.
             there = (batch.base for batch in shadow.batches if batch.last >= shadow.log_start)
             self.committed_end = max(self.committed_end, next(there, shadow.end))

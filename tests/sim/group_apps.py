@@ -69,7 +69,7 @@ class Groups:
 
     @property
     def topic(self) -> InternalTopic:
-        """How the topic of the groups is made."""
+        """The settings of the groups' topic."""
         swarm = self._cluster.swarm
         config = {
             "cleanup.policy": "compact",

@@ -1,4 +1,4 @@
-"""What must be true of groups, whatever happens to coordinators and members.
+"""The invariants of groups, whatever happens to coordinators and members.
 
 I13: while two members are valid by the log, no partition is both's; a commit that is taken is of a
 member, at its epoch or generation; a position goes back by request only. I14: the memory of a
@@ -46,7 +46,7 @@ class CommitRequest:
     sent_us: int
     offsets: dict[TopicPartition, int]
     goes_back: frozenset[TopicPartition]
-    """Where the member has been told that its position is none."""
+    """The partitions of which the member has heard that its position is none."""
 
 
 class Covered:
@@ -66,7 +66,7 @@ class Covered:
         self.ranges = sorted([*kept, (low, high)])
 
     def missing(self, begin: int, end: int) -> list[int]:
-        """What is not covered between the two."""
+        """The offsets between the two that are not covered."""
         found = []
         at = begin
         for low, high in self.ranges:
@@ -111,7 +111,7 @@ class GroupGhost:
         return None if topic is None else self._cluster.shadows.ghost(topic.topic_id, number)
 
     def log_of(self, group_id: str) -> GroupLog:
-        """What is committed in the log that has the group."""
+        """The committed records of the log that has the group."""
         topic = self._cluster.image.topics_by_name.get(CONSUMER_OFFSETS)
         if topic is None:
             return GroupLog()
@@ -280,7 +280,7 @@ class GroupGhost:
                 owners[tp].append(each)
 
     def position(self, group_id: str, tp: TopicPartition) -> OffsetCommitValue | None:
-        """What is committed of a partition."""
+        """The committed offset of a partition."""
         self.log_of(group_id)
         taken = self._taken.get((group_id, *tp))
         return None if taken is None else taken[1]
@@ -395,7 +395,7 @@ class GroupGhost:
     # ---- the end
 
     def unread(self, group_id: str) -> list[str]:
-        """What the group has not processed yet."""
+        """The records that the group has not processed yet."""
         topic = self._cluster.topic()
         found = []
         for number in () if topic is None else sorted(topic.partitions):

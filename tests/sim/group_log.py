@@ -1,4 +1,4 @@
-"""What the log of a coordinator says, by a plain twin: the newest value of each key, in order.
+"""The contents of a coordinator's log, by a plain twin: the newest value of each key, in order.
 
 Nothing of the product's replay is used for it, but for the codec that turns bytes into records.
 """
@@ -52,7 +52,7 @@ class GroupLog:
         return self._newest.get((type(key), key), (0, None))[1]
 
     def records(self) -> Iterator[tuple[Record, Offset]]:
-        """What compaction would leave, tombstones included."""
+        """The records that compaction would leave, tombstones included."""
         for (_, key), (offset, value) in self._newest.items():
             yield Record(key, value), offset
 
@@ -112,7 +112,7 @@ class GroupLog:
 
 
 def memory(coordinator: GroupCoordinator, groups: set[str]) -> dict[str, Any]:
-    """What a coordinator knows that its log must say, of these groups."""
+    """The coordinator's memory of these groups, as far as its log must have it."""
     found: dict[str, Any] = {}
     for group_id in sorted(groups):
         group = coordinator.groups.get(group_id)

@@ -55,7 +55,7 @@ ENDS_THE_MEMBER = (
     errors.UnreleasedInstanceId,
     errors.InconsistentGroupProtocol,
 )
-"""What a user can hear of its group, and then gives the consumer up."""
+"""Errors of its group that a user can hear, and then gives the consumer up."""
 COMMIT_MAY_FAIL = (
     errors.CommitFailed,
     errors.RequestTimedOut,
@@ -74,7 +74,7 @@ COMMIT_MAY_FAIL = (
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """What a member is. `commits`: "auto", "sync" or "async"."""
+    """The kind of a member. `commits`: "auto", "sync" or "async"."""
 
     group_id: str
     protocol: str
@@ -162,7 +162,7 @@ class GroupMember(ConsumerApp):
 
     @property
     def owned(self) -> tuple[TopicPartition, ...]:
-        """What it reads as a member."""
+        """The partitions that the application reads as a member."""
         return self.group.membership.owned
 
     @property
@@ -362,7 +362,7 @@ class GroupMember(ConsumerApp):
 
     @property
     def waits_for(self) -> list[str]:
-        """Where it is not settled, for a report and for L1."""
+        """The reasons why the member is not settled, for a report and for L1."""
         if not self.alive:
             return []
         if self.is_stable and self._ghost.is_valid(self):
@@ -436,7 +436,7 @@ class GroupMember(ConsumerApp):
         self._watch()
 
     def _watch(self) -> None:
-        """What it believes may be something else by now."""
+        """Note the member's present view of itself, which may be another one by now."""
         seen = (self.owned, self.generation, self.member_id)
         if seen == self._seen:
             return

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tests.sim.broker_process import BrokerProcess
 
 CALL_MS = 1_500
-"""How long what is asked of a coordinator may wait for other replicas."""
+"""The time for which a request to a coordinator may wait for other replicas."""
 
 
 class GroupService(UnaryCalls):

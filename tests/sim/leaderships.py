@@ -1,4 +1,4 @@
-"""What the coordinators of a simulated broker would believe to lead, by what they are told.
+"""The partitions that the coordinators of a simulated broker would believe to lead, by its reports.
 
 Here every partition is told of, and after each step of the core the belief must be what holds: a
 broker that was told to lead, and not that this is over, leads, in that epoch and up to that high

@@ -1,4 +1,4 @@
-"""What goes wrong: one fault at a time or several at once, within the budget of the promises.
+"""The faults: one at a time or several at once, within the budget of the promises.
 
 The budget: a power loss strikes only while fewer than `min.insync.replicas` - 1 other brokers
 have lost power, or a log directory, and not come back into all their ISRs. Beyond it the right
@@ -123,7 +123,7 @@ class Nemesis:
         return self._any()
 
     def away_ms(self) -> int:
-        """How long a process that dies stays away."""
+        """The time for which a process that dies stays away."""
         return self.rng.randint(20, self.cluster.swarm.away_ms)
 
     def later(self, wait_ms: int, fn: Callable[[], None]) -> None:

@@ -22,7 +22,7 @@ NOTICED_MS_MAX = (200, 8_000)
 
 @dataclass(frozen=True, slots=True)
 class NetParameters:
-    """What the network does to messages, drawn per seed. Probabilities are per message."""
+    """The network's treatment of messages, drawn per seed. Probabilities are per message."""
 
     delay_mean_ms: float = 5.0
     tail_share: float = 0.0
@@ -34,7 +34,7 @@ class NetParameters:
 
 
 class Net:
-    """Who can reach whom, and how long it takes."""
+    """The network: it decides which machines can reach each other, and how long messages take."""
 
     def __init__(self, scheduler: Scheduler, parameters: NetParameters) -> None:
         self.scheduler = scheduler
@@ -81,7 +81,7 @@ class Net:
             deliver()
 
     def delay_us(self, source: str, target: str) -> int:
-        """How long the next message takes from `source` to `target`."""
+        """The time that the next message takes from `source` to `target`."""
         rng = self._rng
         if self.calm:
             return int(rng.expovariate(1.0) * US_PER_MS) + 100

@@ -92,7 +92,7 @@ class PartitionTransactions:
         self._of.update(dict.fromkeys(offsets, COMMITTED if ends.commits else ABORTED))
 
     def status(self, offset: int) -> str:
-        """What a committed offset is; empty where it is of no transaction."""
+        """The status of a committed offset; empty where it is of no transaction."""
         return self._of.get(offset, "")
 
     def open_at(self, offset: int) -> Begun | None:

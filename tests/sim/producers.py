@@ -69,7 +69,7 @@ MAY_FAIL = frozenset(
         errors.UnknownTopicOrPartition,
     }
 )
-"""What a record may be failed with, whatever befalls the cluster."""
+"""The errors that a record may fail with, whatever befalls the cluster."""
 
 
 @dataclass(eq=False, slots=True)
@@ -310,7 +310,7 @@ class ProducerApp(Actor):
 
     @property
     def waits_for(self) -> list[str]:
-        """What it has not heard of, for a report and for L1."""
+        """The batches without an outcome, for a report and for L1."""
         if not self.alive:
             return []
         incomplete = self.accumulator.incomplete
@@ -422,8 +422,8 @@ class ProducerApp(Actor):
         sent.add(batch.base_sequence)
 
     def _must_follow(self, batch: Batch, broker: int) -> None:
-        """What is new goes where all is that was sent before it, whose stream keeps the order. A
-        part of a batch that was sent is not new.
+        """Check that a new batch goes to the broker to which all unsettled ones before it were
+        sent, whose stream keeps the order. A part of a batch that was sent is not new.
         """
         sent = self._unsettled.setdefault(batch.topic_partition, {})
         others = [at for older, at in sent.items() if at != broker and not older.resolved]

@@ -16,7 +16,7 @@ from tests.sim.scheduler import US_PER_MS, Scheduler
 
 
 class Machine:
-    """Where processes live: it may be paused, and its clock began at some time of its own."""
+    """The home of processes: it may be paused, and its clock began at some time of its own."""
 
     def __init__(self, name: str, scheduler: Scheduler, clock_offset_ms: int) -> None:
         self.name = name

@@ -231,7 +231,7 @@ REQUIRED_OF_TRANSACTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one seed came to. `invariant` is empty when everything held."""
+    """The outcome of one seed. `invariant` is empty when everything held."""
 
     seed: int
     hash: int
@@ -375,7 +375,8 @@ def _one(work: tuple[int, str, bool, bool]) -> Outcome:
 
 
 def never_happened(outcomes: Iterable[Outcome]) -> list[str]:
-    """What of REQUIRED, and of what is required of groups and transactions, no run has seen."""
+    """The names of REQUIRED, and of those required of groups and transactions, that no run has
+    seen."""
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total += outcome.sometimes

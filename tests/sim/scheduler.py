@@ -59,7 +59,8 @@ class Scheduler:
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._counter = 0
         self.unstarted: dict[object, Callable[[], None]] = {}
-        """How to close coroutines that have not begun; Python warns of those that never do."""
+        """Functions that close coroutines that have not begun; Python warns of those that never
+        do."""
 
     def close(self) -> None:
         """The run is over, and what has not begun will not."""

@@ -41,7 +41,7 @@ class _Found(NamedTuple):
 
 
 class _Whole(NamedTuple):
-    """What a segment's file holds, from its beginning on, as long as it has this version."""
+    """The batches in a segment's file, from its beginning on, as long as it has this version."""
 
     key: PartitionKey
     version: int
@@ -52,7 +52,7 @@ class _Whole(NamedTuple):
 
 @dataclass(slots=True)
 class _Reading:
-    """How far one replica's files have been read."""
+    """The position up to which one replica's files have been read."""
 
     directory: str
     cuts: int = -1
@@ -133,7 +133,7 @@ class Shadows:
             reading = self._readings[broker, key] = _Reading(directory)
         reading.moved = False
         if reading.directory != directory and is_placed_anew(log):
-            # What is in the other directory, maybe on a disk that is away, counts for nothing.
+            # Files in the other directory, maybe on a disk that is away, count for nothing.
             self._sometimes["replica placed anew"] += 1
             self.wiped(broker, reading.directory)
             self.ghosts[key].shadows[broker] = Shadow()
@@ -498,8 +498,8 @@ def _header_at(view: memoryview, position: int) -> BatchHeader | None:
 def _next_whole(
     ghost: PartitionGhost, view: memoryview, position: int, stop: int, least: int
 ) -> int | None:
-    """Where the next batch begins that some producer has made, behind what a failed sync took; of
-    offsets from `least` on.
+    """The position of the next batch that some producer has made, behind bytes that a failed sync
+    took; of offsets from `least` on.
     """
     for at in range(position + 1, stop - HEADER_SIZE + 1):
         if view[at + MAGIC_OFFSET] == MAGIC:
@@ -534,7 +534,7 @@ def _base(name: str) -> int:
 
 
 def _synced_batches(disk: Disk, path: str, ghost: PartitionGhost) -> list[Batch]:
-    """What of a replica's log would be left if nothing unsynced survived."""
+    """The batches of a replica's log that would be left if nothing unsynced survived."""
     parent = disk.find(path)
     if not isinstance(parent, Directory):
         return []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.sim.workers import Pool
 
 TURN_MS = 0.3
-"""How long a turn of the loop takes, on average."""
+"""The time that a turn of the loop takes, on average."""
 
 
 class _Handle:
@@ -140,7 +140,8 @@ class SimLoop:
         return asyncio.Task(watched, loop=self)  # type: ignore[arg-type]
 
     async def _watched(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """What no caller is meant to hear of is a finding, whoever awaits the task."""
+        """Note an error that no caller is meant to hear of: it is a finding, whoever awaits the
+        task."""
         del self._actor.machine.scheduler.unstarted[work]
         try:
             return await work

@@ -1,4 +1,4 @@
-"""What a seed decides: the shape of the cluster, its load, and which faults strike how often.
+"""The choices of a seed: the shape of the cluster, its load, and the rates of faults.
 
 One mix of faults for all seeds would hide whatever needs another mix (a known bug stayed hidden
 for thousands of seeds at fixed rates), so everything that could matter is drawn, and each kind of
@@ -33,7 +33,7 @@ FAULTS = (
 
 
 COMMANDS = ("reconfigure_cluster", "reconfigure_broker", "elect_preferred", "unregister")
-"""What administrators do that takes no record away."""
+"""Administrators' commands that take no record away."""
 
 COMMANDS_SHARE = 0.3
 
@@ -54,7 +54,7 @@ OCCASIONS = (
     "sync_outlives_cut",
     "told_leader_dies",
 )
-"""What strikes at a rare moment, and waits for it."""
+"""Faults that strike at a rare moment, and wait for it."""
 
 CHECKPOINT_OUTLIVED = "checkpoint_outlived"
 """The same in seeds where records may go."""
@@ -75,7 +75,7 @@ UPKEEP_FAULTS = (
     "set_clock_while_down",
     "disk_fails",
 )
-"""What administrators and old disks do; in seeds where records may go at all."""
+"""Work of administrators and old disks; in seeds where records may go at all."""
 
 UPKEEP_SHARE = 0.4
 
@@ -98,7 +98,7 @@ POLICIES = ("delete", "delete", "compact", "compact", "compact,delete")
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """How the topic forgets, and what is done to it on the way. Times in milliseconds."""
+    """The retention of the topic, and the operations on it meanwhile. Times in milliseconds."""
 
     policy: str
     retention_ms: int
@@ -112,7 +112,7 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """How applications send and read. Times in milliseconds."""
+    """The settings by which applications send and read. Times in milliseconds."""
 
     linger_ms: int
     batch_size: int
@@ -139,7 +139,7 @@ STRATEGIES = (
 )
 
 PROTOCOLS = (("classic",), ("consumer",), ("consumer",), ("classic", "consumer"))
-"""Which protocols the members of one group speak."""
+"""The protocols that the members of one group speak."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,13 +52,13 @@ class TransactionApps:
         if cluster.groups is not None:
             self._places.append(_Place("y0", Transformer))
         self.outputs: dict[bytes, Input] = {}
-        """What each record that a transformer has sent was made of."""
+        """The input of each record that a transformer has sent."""
         self._apps: list[TransactionalApp] = []
         self._is_over = False
 
     @property
     def topic(self) -> InternalTopic:
-        """How the topic of the coordinators is made."""
+        """The settings of the coordinators' topic."""
         swarm = self._cluster.swarm
         config = {
             "cleanup.policy": "compact",

@@ -1,4 +1,4 @@
-"""What must be true of transactions, whatever happens to coordinators, leaders and producers.
+"""The invariants of transactions, whatever happens to coordinators, leaders and producers.
 
 I12: a partition is in a transaction by the coordinator's log before it is written to; a marker is
 written when its decision is committed there, says the same, and stands in every partition when the
@@ -51,7 +51,7 @@ _MAY_FOLLOW = {
 }
 _Identity = tuple[int, int]
 OWN = b"y"
-"""What transformers send begins with it, and is not transformed again."""
+"""The prefix of records that transformers send; they are not transformed again."""
 
 
 @dataclass(eq=False, slots=True)
@@ -177,7 +177,8 @@ class TransactionGhost:
             )
 
     def look(self) -> None:
-        """What transactions have begun since the last look: each in a partition that is in it."""
+        """Check the transactions that have begun since the last look: each in a partition that is
+        in it."""
         image = self._cluster.image
         for name in (self._cluster.TOPIC, CONSUMER_OFFSETS):
             topic = image.topics_by_name.get(name)
@@ -225,7 +226,7 @@ class TransactionGhost:
             raise Violation("I10", f"{broker} has not committed that {partition} is in {identity}")
 
     def outcome(self, identity: _Identity) -> bool | None:
-        """How the transaction of that instance was decided; None: it was not."""
+        """The decision about the transaction of that instance; None: there was none."""
         self._catch_up()
         return self._decided.get((identity[0], identity[1] + 1))
 

@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from tests.sim.broker_process import BrokerProcess
 
 PEER_MS = 2_500
-"""How long a broker waits for another one's answer."""
+"""The time for which a broker waits for another one's answer."""
 
 
 class PeerCall(NamedTuple):
-    """What a broker asks another one."""
+    """A request of a broker to another one."""
 
     api: int
     request: Any
@@ -173,7 +173,7 @@ class TransactionService(UnaryCalls):
         await groups.shards.write_marker(marker)
 
     async def _added(self, request: AddPartitions) -> PartitionsAdded:
-        """What a leader, here or elsewhere, has asked; I10."""
+        """The answer to a leader's question, here or elsewhere; I10."""
         given = await self._add(request)
         for partition, fault in given.partitions.items():
             if fault is None:
@@ -253,7 +253,7 @@ class TransactionService(UnaryCalls):
 
 
 class _NoOffsets:
-    """Where there are no groups."""
+    """The stand-in for groups where there are none."""
 
     async def commit(self, _context: object, request: object) -> None:
         """Nobody asks for that."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 REQUEST_MS = 2_500
 THINK_MS = 40
-"""How long a user takes from one call to the next, on average."""
+"""The time that a user takes from one call to the next, on average."""
 API_OF: dict[type[Any], apis.UnaryApi[Any, Any]] = {
     FindCoordinator: apis.FIND_COORDINATOR,
     InitProducer: apis.INIT_PRODUCER_ID,
@@ -45,7 +45,8 @@ API_OF: dict[type[Any], apis.UnaryApi[Any, Any]] = {
     EndTransaction: apis.END_TXN,
 }
 ENDS = (errors.ProducerFenced, errors.InvalidProducerEpoch)
-"""What an instance may end with: another one has taken its place, or it came too late."""
+"""The errors that an instance may end with: another one has taken its place, or it came too
+late."""
 
 
 class _Settings:

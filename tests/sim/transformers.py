@@ -149,7 +149,8 @@ class Transformer(TransactionalApp):
         super()._begin()
 
     def _ask_for_places(self, then: Callable[[], None]) -> None:
-        """What the group has committed; of an open transaction it has to be ended first."""
+        """Ask for the group's committed offsets; an open transaction of it has to be ended
+        first."""
         partitions = tuple(self.reader.partitions)
         image = self.cluster.image
         topic = image.topics_by_name.get(CONSUMER_OFFSETS)

@@ -1,4 +1,4 @@
-"""What a leader must answer to questions about its log: plain twins, over the ghost state.
+"""The right answers of a leader to questions about its log: plain twins, over the ghost state.
 
 A record that compaction has taken may or may not count: the answer may name any place between the
 last record that is still there and the next one.
@@ -64,9 +64,9 @@ def check_out_of_range(ghost: PartitionGhost, broker: BrokerId, offset: int) -> 
 def check_divergence(
     ghost: PartitionGhost, broker: BrokerId, asked: PartitionFetch, told: PartitionData
 ) -> None:
-    """What is committed diverges from no leader's log, as long as it remembers the epoch. One that
-    was deposed and does not know it may be behind: what it lacks is committed since, and a reader
-    that does not name the leader's epoch is not told that it knows more.
+    """Check that committed records diverge from no leader's log, as long as it remembers the epoch.
+    One that was deposed and does not know it may be behind: records that it lacks are committed
+    since, and a reader that does not name the leader's epoch does not learn that it knows more.
     """
     assert told.diverging is not None
     if ghost.shadow(broker).leads < ghost.newest_epoch or ghost.is_lossy:
@@ -124,7 +124,7 @@ def _not_the_newest(found: list[tuple[int, int]], told: OffsetAnswer) -> str:
 def check_epoch_end(
     ghost: PartitionGhost, broker: BrokerId, epoch: int, told: ReplicaEpochEnd
 ) -> None:
-    """Where `epoch`, or the last one before it, ends in the log of a broker that leads."""
+    """Check the end of `epoch`, or of the last one before it, in the log of a broker that leads."""
     if told.leader_epoch < 0:
         return  # it knows none that old
     shadow = ghost.shadow(broker)

@@ -13,7 +13,7 @@ from tests.sim.swarm import Swarm
 
 @dataclass(frozen=True)
 class Variant:
-    """Which decisions are overridden: (class or module, name, what to do instead)."""
+    """The overridden decisions: (class or module, name, replacement)."""
 
     what: str
     overrides: tuple[tuple[type | ModuleType, str, Any], ...] = ()

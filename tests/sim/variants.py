@@ -603,7 +603,7 @@ def _always_sure(_partition: Partition) -> None:
 
 
 def _leaders_that_have_told(swarm: Swarm) -> Swarm:
-    """Where they end, when they die."""
+    """Have leaders die that have reported their log's end."""
     return replace(
         swarm,
         brokers=3,
@@ -729,7 +729,8 @@ def _said_to_be_durable(self: Durability, end: int, **_how: object) -> None:
 
 
 def _with_power(swarm: Swarm) -> Swarm:
-    """What was not synced is lost again and again, while syncs take their time and logs are cut."""
+    """Have unsynced data lost again and again, while syncs take their time and logs are
+    truncated."""
     return replace(
         swarm,
         brokers=3,

@@ -1,4 +1,4 @@
-"""What a check of the simulator raises."""
+"""The error that a check of the simulator raises."""
 
 from __future__ import annotations
 

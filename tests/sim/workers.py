@@ -72,7 +72,7 @@ class Pool:
 
     @property
     def under_way(self) -> list[str]:
-        """What has begun and has not ended."""
+        """The steps that have begun and have not ended."""
         return [worker.what for worker in self._workers if worker.has_begun]
 
     def subjects(self, what: str) -> list[object]:

@@ -36,7 +36,7 @@ UNAVAILABLE: Final = 2
 
 @dataclass(slots=True)
 class Report:
-    """What a campaign did and found."""
+    """The work and the findings of a campaign."""
 
     blows: list[Blow] = field(default_factory=list)
     verdict: Verdict = field(default_factory=Verdict)

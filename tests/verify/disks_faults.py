@@ -97,7 +97,7 @@ class Fault:
             self.blow.broken.append(str(late))
 
     def _mount_anew(self) -> None:
-        """What is below must not have been taken for the disk."""
+        """Check that the folder below was not taken for the disk, and mount the disk."""
         if self._disk.mounted:
             self._disk.unmount()
         made = sorted(path.name for path in self._disk.at.iterdir())
@@ -170,7 +170,7 @@ class Fault:
 
 
 def kinds(directories: int) -> tuple[str, ...]:
-    """What can befall a broker with so many log directories."""
+    """The faults that can befall a broker with so many log directories."""
     if directories == 1:
         # A missing only disk is an empty directory: a new broker's, as far as anybody can tell.
         return tuple(kind for kind in _KINDS if kind != "missing_at_the_start")

@@ -172,7 +172,8 @@ class Fill:
         self._is_named(bulk.until_refused(place.bulk, 2 * BULK_BYTES // BULK_SIZE), place)
 
     def _refused(self, place: Place, probe: Prober) -> None:
-        """What a full disk makes a broker give up at once is taken, too."""
+        """Fill the disk until it refuses a record. Space that a full disk makes a broker give up at
+        once is taken, too."""
         for attempt in range(FILL_ATTEMPTS):
             place.disk.fill()
             try:

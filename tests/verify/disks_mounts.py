@@ -41,8 +41,8 @@ def need_root() -> None:
 
 
 def keep_mounts_private() -> None:
-    """What this process and its children mount from here on is seen by nobody else, and is gone
-    with the last of them, however they end. Call it before there is a second thread.
+    """Hide the mounts of this process and its children from all others. They are gone with the last
+    of these processes, however they end. Call it before there is a second thread.
     """
     if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNS) != 0:
         raise DisksUnavailable(f"no mounts of one's own: {os.strerror(ctypes.get_errno())}")
@@ -135,7 +135,7 @@ class SmallDisk:
         return found.f_bavail * found.f_frsize
 
     def _append_until_full(self, handle: int) -> int:
-        """How many bytes there was room for."""
+        """The number of bytes that there was room for."""
         written = 0
         try:
             while True:

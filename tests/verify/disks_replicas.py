@@ -24,8 +24,8 @@ def stored(replica: Path, end: int) -> Iterator[tuple[int, bytes]]:
 
 
 def difference(replicas: Mapping[int, Path], end: int) -> str:
-    """Where the replicas (by broker) of a log that nobody cut differ before the offset `end`; empty
-    when nowhere.
+    """The first difference of the replicas (by broker) of a log that nobody cut, before the offset
+    `end`; empty when there is none.
     """
     found = {broker: dict(stored(path, end)) for broker, path in replicas.items()}
     reference_of, reference = next(iter(found.items()))

@@ -72,7 +72,7 @@ def now_ms() -> int:
 
 
 def wait_until(seconds: float, condition: Callable[[], bool], what: str) -> int:
-    """How long it took, in milliseconds; NotWithin."""
+    """The time that it took, in milliseconds; NotWithin."""
     begin = now_ms()
     while not condition():
         if now_ms() - begin > seconds * 1000:
@@ -212,8 +212,8 @@ class Stage:
         wait_until(HEAL_SECONDS, lambda: self.written_since(begin), "writes on every partition")
 
     def judge(self) -> list[str]:
-        """What is wrong with what the verified topic holds now, read by a client and compared on
-        the disks. The replicas must be in sync.
+        """The faults in the verified topic's present records, read by a client and compared on the
+        disks. The replicas must be in sync.
         """
         verdict = check(self.load, self.servers)
         broken = wrongs(verdict)
@@ -228,7 +228,7 @@ class Stage:
         return broken
 
     def crashes(self) -> list[str]:
-        """What the processes' logs tell of errors that nobody expected."""
+        """Unexpected errors in the processes' logs."""
         logs = (self._folder / "data" / "logs").glob("*.log")
         found = []
         for log in sorted(logs):

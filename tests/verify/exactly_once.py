@@ -95,7 +95,7 @@ class Driver:
 
     @property
     def failure(self) -> str:
-        """What the query ended with; empty: nothing."""
+        """The error that the query ended with; empty: none."""
         return next((line for line in self.lines if line.startswith("failed ")), "")
 
     def batches(self) -> int:
@@ -239,7 +239,7 @@ class Trial:
 
 
 def _condition(failure: str) -> str:
-    """What the query's error is called."""
+    """The name of the query's error."""
     _, found, rest = failure.partition("[PYLOG_")
     return "PYLOG_" + rest.partition("]")[0] if found else failure[:200]
 

@@ -44,7 +44,7 @@ GROWTH_MIB_MAX: Final = 50.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much of everything. `parts`: of the attempts, with as long a calm before each."""
+    """The amounts of everything. `parts`: of the attempts, with as long a calm before each."""
 
     brokers: int
     idle: int
@@ -59,7 +59,7 @@ SHORT: Final = Plan(brokers=2, idle=600, attempts=2_000, rate=500, parts=2)
 
 @dataclass(slots=True)
 class Findings:
-    """What was seen."""
+    """The measurements and faults of a run."""
 
     calm: list[tuple[float, float]] = field(default_factory=list)  # p50 and p99 of the load, ms
     flood: list[tuple[float, float]] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Findings:
 
     @property
     def times(self) -> tuple[float, float]:
-        """How much slower p50 and p99 were in the flood, by medians."""
+        """The factors by which p50 and p99 were slower in the flood, by medians."""
         p50, p99 = (
             statistics.median(part[n] for part in self.flood)
             / statistics.median(part[n] for part in self.calm)

@@ -24,8 +24,8 @@ HEARTBEAT_INTERVAL_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a member is. With `commits_first` it commits what it was given before it counts as read:
-    each record at most once; else after: at least once.
+    """The kind of a member. With `commits_first` it commits the records of a poll before they count
+    as read: each record at most once; else after: at least once.
     """
 
     topic: str
@@ -143,7 +143,7 @@ def hear(line: str, told: Told) -> None:
 
 
 def command(bootstrap: str, settings: Settings) -> list[str]:
-    """What starts such a process."""
+    """The command that starts such a process."""
     said = json.dumps(asdict(settings))
     return [sys.executable, "-m", "tests.verify.group_member", bootstrap, said]
 

@@ -38,7 +38,7 @@ PROCESS_SHARE: Final = 0.3
 """So many of the members that join are processes."""
 STALL_S: Final = 3.0
 PAUSE_S: Final = (0.5, 5.0)
-"""How long a process is stopped: shorter and longer than a session."""
+"""The times for which a process is stopped: shorter and longer than a session."""
 PATIENCE_MS: Final = 90_000
 _CONFIG: Final = {
     "min.insync.replicas": "2",
@@ -53,7 +53,7 @@ _CONFIG: Final = {
 
 @dataclass
 class Group:
-    """What the members of a group have seen together."""
+    """The records and events that the members of a group have seen together."""
 
     name: str
     protocol: str

@@ -270,7 +270,7 @@ class KafkaOnOurs:
         (self._broker.data / name).write_bytes(encode_offsets(offsets))
 
     def _ask_running(self, ends: set[str]) -> tuple[list[str], list[str]]:
-        """What the clients see, and the complaints of the broker and about it."""
+        """The clients' view, and the complaints of the broker and about it."""
         log = self._scratch / "broker.log"
         log.unlink(missing_ok=True)
         topics = sorted({key.topic for key in self._given})

@@ -39,7 +39,7 @@ _RECORD: Final = re.compile(r"\| offset: \d+ .*")
 
 
 def files_of(directory: Path) -> list[Path]:
-    """What the tool can read of a partition directory."""
+    """The files of a partition directory that the tool can read."""
     return sorted(
         path
         for path in directory.iterdir()
@@ -48,7 +48,7 @@ def files_of(directory: Path) -> list[Path]:
 
 
 def run(libs: Path, files: Iterable[Path], *options: str) -> tuple[str, str]:
-    """What the tool prints about the files, and its errors, how it ended included."""
+    """The tool's output about the files, and its errors, its exit status included."""
     names = ",".join(map(str, files))
     command = ["java", "-cp", f"{libs}/*", _TOOL, "--files", names, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
@@ -57,7 +57,7 @@ def run(libs: Path, files: Iterable[Path], *options: str) -> tuple[str, str]:
 
 
 def complaints(printed: str, sizes: Mapping[str, int]) -> list[str]:
-    """What is wrong by the output of `--deep-iteration` over files of these sizes, by path."""
+    """The faults in the output of `--deep-iteration` over files of these sizes, by path."""
     found: list[str] = []
     seen: dict[str, int] = {}
     name, suffix = "", ""
@@ -91,7 +91,7 @@ def _is_quiet(line: str, suffix: str) -> bool:
 
 
 def error_complaints(errors: str) -> list[str]:
-    """What it says at its end, but for what is true of every compacted log.
+    """The faults in its last words, but for those that are true of every compacted log.
 
     Such a log has holes between its offsets. And when the cleaner has taken all records of a batch
     that must stay (a producer's last), the batch and its index entry keep a timestamp which no
@@ -120,7 +120,7 @@ def is_cleaned(directory: Path) -> bool:
 
 
 def sanity_complaints(printed: str, files: Iterable[Path]) -> list[str]:
-    """What is wrong by the output of `--index-sanity-check`."""
+    """The faults in the output of `--index-sanity-check`."""
     lines = dict.fromkeys(printed.split("\n"))
     lines.pop("", None)
     found = []

@@ -20,7 +20,7 @@ Places = Sequence[tuple[int, int]]
 
 
 class Outcome(Enum):
-    """What became of a transaction."""
+    """The outcome of a transaction."""
 
     OK = "it was committed"
     FAIL = "it was aborted, or certainly not committed"
@@ -45,7 +45,7 @@ Anomalies = dict[str, list[str]]
 
 
 def check(history: Sequence[Transaction], final: Final) -> Anomalies:
-    """What must never be, by its name; nothing: all is well."""
+    """Anomalies that must never be, by name; nothing: all is well."""
     found: Anomalies = defaultdict(list)
     writers = {value: (number, key) for number, t in enumerate(history) for key, value in t.sent}
     _check_places(history, final, writers, found)
@@ -161,7 +161,7 @@ def _check_order(history: Sequence[Transaction], final: Final, found: Anomalies)
 def _write_read(
     history: Sequence[Transaction], writers: Mapping[int, tuple[int, Key]]
 ) -> dict[int, set[int]]:
-    """Which transaction has read of which."""
+    """The transactions that have read records of each one."""
     edges: dict[int, set[int]] = defaultdict(set)
     for number, transaction in enumerate(history):
         for places in transaction.polled.values():

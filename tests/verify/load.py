@@ -107,7 +107,7 @@ class VerifiableProducer:
 
 @dataclass(slots=True)
 class Verdict:
-    """What the log holds against what was promised."""
+    """The log's contents against the promises."""
 
     acknowledged: int = 0
     lost: list[Ack] = field(default_factory=list)
@@ -147,7 +147,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[tupl
 
 
 class Load(Protocol):
-    """What a producer of numbered records knows of them."""
+    """A producer's knowledge of the numbered records that it sent."""
 
     @property
     def name(self) -> str: ...

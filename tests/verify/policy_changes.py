@@ -88,7 +88,7 @@ class Topic:
     # ---- judging --------------------------------------------------------------------------------
 
     def look_at_start(self, admin: AdminClient) -> int:
-        """Where the log starts, judged."""
+        """The start of the log, judged."""
         partition = TopicPartition(self.name, 0)
         found = admin.list_offsets({partition: "earliest"})[partition]
         start = 0 if found is None else found.offset
@@ -103,7 +103,7 @@ class Topic:
         return found
 
     def judge_reader(self, admin: AdminClient) -> None:
-        """What the reader saw while all of it went on."""
+        """Judge the records that the reader saw meanwhile."""
         judge = self.judge
         sent = {w.offset: w for w in judge.written if w.offset is not None}
         for record in self.reader.found:
@@ -155,7 +155,8 @@ class Campaign:
                 self.kills += 1
 
     def finish(self) -> None:
-        """What must still work; every topic is judged before, after a restart, and after each."""
+        """Check all that must still work; every topic is judged before, after a restart, and after
+        each check."""
         for topic in self.topics:
             topic.load.stop()
             self.wait(
@@ -267,7 +268,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def acknowledged(written: Sequence[Written]) -> int:
-    """How many of them were."""
+    """The number of them that were acknowledged."""
     return sum(record.offset is not None for record in written)
 
 

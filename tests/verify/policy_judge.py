@@ -1,4 +1,4 @@
-"""What a topic of one partition must hold after its policies have changed. Pure.
+"""The records that a topic of one partition must hold after its policies have changed. Pure.
 
 A producer of one thread writes keys over and over; a value None is a tombstone. Of what is gone:
 
@@ -41,7 +41,7 @@ class Written:
 
     @property
     def bytes_max(self) -> int:
-        """What it can take on disk."""
+        """The bytes that it can take on disk."""
         return len(self.key) + len(self.value or b"") + RECORD_OVERHEAD_MAX
 
 
@@ -117,8 +117,8 @@ class Judge:
         return 0 <= policy.retention_bytes <= left
 
     def _newest_before(self, start: int, until_ms: int) -> int:
-        """When the newest record below was sent that must have been there until then: a segment is
-        as old as the newest of what compaction has left of it.
+        """The time of the newest record below the start that must have been there until then: a
+        segment is as old as the newest record that compaction has left in it.
         """
         superseded: set[bytes] = set()
         newest_ms = 0

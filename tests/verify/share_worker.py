@@ -25,8 +25,8 @@ ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the consumers are. Of a hundred records so many fail, and are released or renewed, and
-    so many are rejected; one in `poison_every` is released whenever it comes; 0: none.
+    """The kind of the consumers. Of a hundred records so many fail, and are released or renewed,
+    and so many are rejected; one in `poison_every` is released whenever it comes; 0: none.
     """
 
     topic: str
@@ -100,7 +100,7 @@ class Worker:
 
 
 def places(records: Sequence[Record]) -> list[tuple[int, int, int | None]]:
-    """Where they are, and for which time they were delivered."""
+    """The partition and the offset of each record, and its delivery count."""
     return [(record.partition, record.offset, record.delivery_count) for record in records]
 
 
@@ -115,7 +115,7 @@ def say(what: str, told: object, at_ms: int | None = None) -> None:
 
 
 def command(bootstrap: str, settings: Settings) -> list[str]:
-    """What starts such a process."""
+    """The command that starts such a process."""
     said = json.dumps(asdict(settings))
     return [sys.executable, "-m", "tests.verify.share_worker", bootstrap, said]
 

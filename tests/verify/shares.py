@@ -44,7 +44,7 @@ program had the records.
 UNSEEN_MAX: Final = 5
 """Deliveries in a row, before the last one, that no program has seen."""
 PAUSE_S: Final = (0.5, 8.0)
-"""How long a process is stopped: shorter and longer than a lock, and than a session."""
+"""The times for which a process is stopped: shorter and longer than a lock, and than a session."""
 REJECTING_PERCENT: Final = 2
 POISON_EVERY: Final = 400
 PATIENCE_MS: Final = 120_000
@@ -75,7 +75,7 @@ class _Accept(NamedTuple):
 
 @dataclass
 class Verdict:
-    """What all consumers have told together."""
+    """The reports of all consumers together."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     delivered: Counter[Place] = field(default_factory=Counter)
@@ -83,11 +83,11 @@ class Verdict:
     accepting: set[Place] = field(default_factory=set)
     """Accepts that were sent; of some nobody heard what became of them."""
     accepted_ms: dict[Place, int] = field(default_factory=dict)
-    """When an accept was first acknowledged."""
+    """The time at which an accept was first acknowledged."""
     accepts: defaultdict[Place, list[_Accept]] = field(default_factory=lambda: defaultdict(list))
     too_late: int = 0
     history: defaultdict[Place, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """What happened to each record, for the words of a fault."""
+    """The events of each record, for the words of a fault."""
     rejecting: set[Place] = field(default_factory=set)
     rejected: set[Place] = field(default_factory=set)
     """Those of which the rejection was acknowledged."""
@@ -299,7 +299,7 @@ class Trial:
 
 
 def lag(admin: AdminClient) -> int | None:
-    """What is left to be delivered or acknowledged; None while that cannot be told."""
+    """The records left to be delivered or acknowledged; None while that cannot be known."""
     try:
         lags = [each.lag for each in admin.group_lag(GROUP)[GROUP].values()]
     except errors.PylogError:
@@ -309,7 +309,7 @@ def lag(admin: AdminClient) -> int | None:
 
 
 def read_dead_letters(bootstrap: str) -> tuple[Counter[Place], list[str]]:
-    """What lies in the dead-letter topic, and what is wrong with it."""
+    """The records in the dead-letter topic, and the faults in them."""
     found: Counter[Place] = Counter()
     faults = []
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:

@@ -28,7 +28,7 @@ def process_table() -> dict[int, tuple[int, str]]:
         if not entry.name.isdigit():
             continue
         try:
-            # Whatever runs beside us: names and arguments need not be UTF-8.
+            # Other processes run beside us: names and arguments need not be UTF-8.
             stat = (entry / "stat").read_text(errors="replace")
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except (FileNotFoundError, ProcessLookupError):
@@ -130,7 +130,7 @@ class SparkCluster:
             assert in_time, f"not ready within {timeout} s: {self._log_tail()}"
 
     def log(self) -> str:
-        """What was said on standard error so far, by all that were started."""
+        """The text on standard error so far, of all processes that were started."""
         return self._log.read_text(errors="replace")
 
     def _log_tail(self) -> str:

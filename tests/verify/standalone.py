@@ -85,7 +85,7 @@ class StandaloneSpark:
                 os.kill(pid, signal.SIGKILL)
 
     def live_workers(self) -> int:
-        """How many workers the master has, from its page."""
+        """The number of workers that the master has, from its page."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as page:
             return int(json.load(page)["aliveworkers"])
 

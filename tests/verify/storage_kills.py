@@ -199,7 +199,7 @@ def acknowledged_kills(rounds: int, folder: Path, rng: random.Random) -> int:
 
 
 def missing(directory: Path, last: int) -> int:
-    """How many records up to offset `last` are not there, or not as they were written."""
+    """The number of records up to offset `last` that are not there, or not as they were written."""
     manager, log = open_manager(OsFiles(), directory, _SMALL)
     found = values_of(log)
     manager.close(clean=False)

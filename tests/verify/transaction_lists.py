@@ -172,7 +172,7 @@ class Process:
 
 
 def final_lists(bootstrap: str) -> dict[str, list[tuple[int, int]]]:
-    """What a new reader of committed records finds in the end."""
+    """The lists that a new reader of committed records finds in the end."""
     found: dict[str, list[tuple[int, int]]] = {str(key): [] for key in range(KEYS)}
     partitions = [TopicPartition(TOPIC, key) for key in range(KEYS)]
     with (

@@ -37,7 +37,7 @@ KEYS: Final = 50
 RATE: Final = 400
 PATIENCE_S: Final = 120.0
 PAUSE_S: Final = (1.0, TRANSACTION_TIMEOUT_MS / 1000 + 4)
-"""How long a worker is stopped: shorter and longer than its transactions may be open."""
+"""The times for which a worker is stopped: shorter and longer than its transactions may be open."""
 _CONFIG: Final = {
     "min.insync.replicas": "2",
     "offsets.topic.num.partitions": "4",
@@ -130,7 +130,7 @@ class CommittedReader:
 
 @dataclass
 class Told:
-    """What all workers have said."""
+    """The reports of all workers."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     counts: Counter[str] = field(default_factory=Counter)

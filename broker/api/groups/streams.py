@@ -41,7 +41,7 @@ class InternalTopicMaker(Protocol):
         """Have these created, in time."""
 
     def failures(self, names: Iterable[str]) -> dict[str, str]:
-        """Why those of them could not be created that have been tried."""
+        """The reasons why topics of these could not be created, of those that have been tried."""
 
 
 class DescribedStreams(NamedTuple):

@@ -29,8 +29,9 @@ TIMEOUT_MS: Final = 20_000
 """The time for which a marker may wait for other replicas; its sender sends it again."""
 
 NEW_START_TIMEOUT_MS: Final = 2_000
-"""How long a marker waits for live replicas to begin where the leader does. One that is not in sync
-hears of it before it gets the marker."""
+"""The time for which a marker waits for live replicas to begin where the leader does. One that is
+not in sync hears of it before it gets the marker.
+"""
 
 ForGroups = Callable[[WriteMarker], Awaitable[None]]
 """Writes a marker by way of the group coordinator; raises a PylogError."""

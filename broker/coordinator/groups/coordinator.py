@@ -1,8 +1,8 @@
 """The group coordinator: one shard's groups, of all types, and their offsets. Pure.
 
 A `Coordinator` of the runtime. Each operation takes a request as a value and gives a `Decision`
-whose reply is the answer as a value; a PylogError that it raises is the answer, too. What members
-do is decided by the protocol of their group's type, in a package of its own.
+whose reply is the answer as a value; a PylogError that it raises is the answer, too. The protocol
+of a group's type, in a package of its own, decides what its members do.
 """
 
 from __future__ import annotations

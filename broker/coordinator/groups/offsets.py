@@ -241,7 +241,7 @@ def size_of(group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) ->
 def _too_much(
     group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> InvalidCommitOffsetSize | None:
-    """Why these cannot be committed together."""
+    """The reason why these offsets cannot be committed together; None: they can."""
     size = size_of(group_id, offsets)
     if size <= DECISION_BYTES_MAX:
         return None

@@ -33,7 +33,7 @@ class Record(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """In whose transaction records are written."""
+    """The producer in whose transaction records are written."""
 
     producer_id: ProducerId
     epoch: ProducerEpoch
@@ -98,8 +98,8 @@ class Decision:
 
 
 class Coordinator(Protocol):
-    """The rules of one shard: its state is what `replay` has made of records. What is not in them
-    (who waits, who was heard of when) belongs to the leader alone, and ends with it.
+    """The rules of one shard: its state is what `replay` has made of records. State that is not in
+    them (who waits, who was heard of when) belongs to the leader alone, and ends with it.
 
     Decisions are made on the state at once, and a decision's records are replayed before the next
     one is made.

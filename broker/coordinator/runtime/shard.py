@@ -238,7 +238,8 @@ class Shard(Generic[CoordinatorT]):
         return out
 
     def give_up(self, request_id: RequestId, error: PylogError) -> list[Reply]:
-        """The request's time is up: it hears `error` now. What it asked for may happen yet."""
+        """The request's time is up: it hears `error` now. The change that it asked for may happen
+        yet."""
         return self._answer(Reply(request_id, error))
 
     def _answer(self, reply: Reply) -> list[Reply]:

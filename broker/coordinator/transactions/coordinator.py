@@ -800,7 +800,8 @@ class TransactionCoordinator:
         return self._live.setdefault(transaction.transactional_id, _Live())
 
     def _check_timed_out(self, transaction: Transaction, asked: Identity) -> None:
-        """A producer whose transaction was open for too long is told so: no other has fenced it."""
+        """A producer whose transaction was open for too long gets that as its error: no other has
+        fenced it."""
         live = self._live.get(transaction.transactional_id)
         if live is not None and live.timed_out == asked and transaction.ended(asked):
             raise TransactionAbortable(str(_timed_out(transaction)))

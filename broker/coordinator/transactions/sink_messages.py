@@ -23,7 +23,8 @@ class SinkKey(NamedTuple):
 
     @property
     def placement(self) -> str:
-        """By which the coordinator of the sink, and of all its transactional ids, is found."""
+        """The name by which the coordinator of the sink, and of all its transactional ids, is
+        found."""
         return f"{SINK_PREFIX}{self.query_id}/{self.sink_id}"
 
     def transactional_id(self, number: int) -> str:
@@ -220,8 +221,8 @@ def sink_of(transactional_id: str) -> SinkKey:
 
 
 def placement_of(transactional_id: str) -> str:
-    """By which the coordinator of a transactional id is found: its own name, and for the ids of a
-    sink the sink's.
+    """The name by which the coordinator of a transactional id is found: the id itself, and for the
+    ids of a sink the sink's placement.
     """
     if not is_of_a_sink(transactional_id):
         return transactional_id

@@ -78,7 +78,7 @@ FROM: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.DEAD: _ENDED,
     TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.ONGOING}),
 }
-"""From which states each may be reached."""
+"""The states from which each one may be reached."""
 
 
 class IllegalTransition(Exception):

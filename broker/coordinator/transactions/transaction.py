@@ -31,7 +31,7 @@ NO_TIMEOUT_MS: Final = INT_MAX
 
 
 class Identity(NamedTuple):
-    """Under which an instance of a producer writes."""
+    """The producer id and epoch under which an instance of a producer writes."""
 
     producer_id: ProducerId
     epoch: ProducerEpoch
@@ -73,7 +73,7 @@ class Transaction(NamedTuple):
 
     @property
     def owner(self) -> Identity:
-        """Whose requests are heard: the producer's, as the last answer told it."""
+        """The identity whose requests are accepted: the producer's, as the last answer gave it."""
         return self.identity if self.following == NO_IDENTITY else self.following
 
     @property

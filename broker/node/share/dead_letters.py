@@ -68,7 +68,7 @@ ProduceTo = Callable[[BrokerId, PartitionBatch, int], Awaitable[PartitionAck]]
 
 
 class Undeliverable(Exception):
-    """Why a group's dead letters go nowhere."""
+    """A group's dead letters cannot be written, for this reason."""
 
 
 class Target(NamedTuple):

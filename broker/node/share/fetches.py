@@ -2,7 +2,8 @@
 
 A fetch reads the log by an ordinary long poll of the replica manager, from the first record that
 may be acquired; of several members that wait for the same partition one reads and the others wait
-for their turn. Whatever makes records available to it meanwhile ends its poll, and it looks again.
+for their turn. An event that makes records available to it meanwhile ends its poll, and it looks
+again.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A group's partition is loaded when the first member fetches it, and lives while this broker leads it
 in that epoch and members have sessions here. Its state is written to the share coordinator one
-write at a time; what comes meanwhile is in the next one. Whatever fails ends it, and the next fetch
-loads it anew from what the share coordinator has. Records on their way to the group's dead-letter
-topic keep it here, too.
+write at a time; changes that come meanwhile are in the next one. Any fault ends it, and the next
+fetch loads it anew from the share coordinator's state. Records on their way to the group's
+dead-letter topic keep it here, too.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def for_members(error: PylogError) -> PylogError:
 class LedSharePartition:
     """One of them. `state` is None while it is loaded; `ended` tells why it is over.
 
-    `reader`: the fetch that reads the log for it, one at a time, and `read_from` where. Whoever
-    waits for something to acquire is in `waiting`, and called when that may be.
+    `reader`: the fetch that reads the log for it, one at a time, and `read_from` where. A fetch
+    that waits for records to acquire is in `waiting`, and called when there may be some.
     """
 
     def __init__(self, key: SharePartitionKey, name: TopicPartition, epoch: LeaderEpoch) -> None:
@@ -88,7 +88,7 @@ class LedSharePartition:
         self.wake()
 
     def wake(self) -> None:
-        """Whoever waits looks again."""
+        """Have each fetch that waits look again."""
         for wake in [*self.waiting.values()]:
             wake()
 

@@ -18,7 +18,8 @@ STAGED_SUFFIX: Final = ".next.tmp"
 """Not the name that `Files.write_atomic` uses; and what a crash leaves is removed at the start."""
 
 AWAITED_SUFFIX: Final = ".awaited.tmp"
-"""Of what somebody waits for: the periodic write of the same file may be under way."""
+"""The suffix of a write that a caller waits for: the periodic write of the same file may be under
+way."""
 
 
 class StagedCheckpoint:

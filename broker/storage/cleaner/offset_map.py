@@ -46,8 +46,8 @@ class OffsetMap:
     def put(self, section: Section, header: BatchHeader) -> bool:
         """Note all keys of a batch; False when the map is full, and it is not noted as a whole.
 
-        What was noted of it does no harm: the newest offset that is noted for a key is one that it
-        has, and older ones go only below the end that the caller then knows.
+        The keys of it that were noted do no harm: the newest offset that is noted for a key is one
+        that it has, and older ones go only below the end that the caller then knows.
         """
         fields = fields_of(section, header)
         address, _alive = buffer_address(section.buffer)

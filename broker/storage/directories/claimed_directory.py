@@ -50,10 +50,10 @@ def locked_while_opening(files: Files, directory: str) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDirectory:
-    """Whose it is from now on. `marker`: what a clean stop closed, None without one.
-    `memory_survived`: neither the machine nor the disk has begun anew since, so that nothing
-    written was lost. `is_written` False: the disk has no room to say so. Its words instead are
-    true of an earlier life, and makes the next one trust it no more than this one may.
+    """The identity of a claimed directory. `marker`: the logs that a clean stop closed, None
+    without one. `memory_survived`: neither the machine nor the disk has begun anew since, so that
+    nothing written was lost. `is_written` False: the disk has no room to say so. The words on it
+    are then those of an earlier life, so that the next one trusts it no more than this one may.
     """
 
     path: str

@@ -29,7 +29,7 @@ class Roster:
     """Directory ids by path, as of a start. A directory that was away has an older generation.
 
     `doubtful`: the paths of those that were not there, or have failed since and could not note it.
-    What was not synced in them need not be there when they are back.
+    Data that was not synced in them need not be there when they are back.
     """
 
     generation: int = 0

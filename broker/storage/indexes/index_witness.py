@@ -1,8 +1,8 @@
 """Whether index files that were left in order tell the truth, though others would be made now.
 
-Which batches have an index entry depends on when a broker was started (a whole interval passes
-after a start), and on what wrote the segment: Kafka's cleaner makes an entry for each of its
-buffers. Such files stay as they are, byte for byte. Pure: fed with every batch of a segment.
+The choice of the batches with an index entry depends on the time of a broker's start (a whole
+interval passes after it), and on the writer of the segment: Kafka's cleaner makes an entry for each
+of its buffers. Such files stay as they are, byte for byte. Pure: fed with every batch of a segment.
 """
 
 from __future__ import annotations

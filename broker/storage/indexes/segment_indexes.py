@@ -77,7 +77,7 @@ class SegmentIndexes:
         return before
 
     def go_back(self, before: _InMemory) -> None:
-        """To what was there before `begin`."""
+        """Restore the entries from before `begin`."""
         self.loaded, self.waiting, self._times_waiting = before
 
     def load(self, size: int, end_offset: int) -> None:
@@ -90,7 +90,8 @@ class SegmentIndexes:
         self.loaded = offsets, TimeIndex.decode(self._base_offset, data, end_offset)
 
     def witness(self, size: int) -> IndexWitness | None:
-        """Of what the files of a segment of that size say; None when they make no sense."""
+        """A witness of the entries in the files of a segment of that size; None when they make no
+        sense."""
         try:
             offsets = OffsetIndex.decode(self._base_offset, self._files.read_all(self.path), size)
             data = self._files.read_all(self.time_path)

@@ -57,8 +57,8 @@ class FaultGuard:
         self._errors: Counter[str] = Counter() if errors is None else errors
 
     def check(self) -> None:
-        """Raises the error that took the log offline, if one did, and one for a closed log. What
-        was left unfinished is done now; KafkaStorageError when that fails again.
+        """Raises the error that took the log offline, if one did, and one for a closed log. Work
+        that was left unfinished is done now; KafkaStorageError when that fails again.
         """
         self.check_works()
         self.finish()

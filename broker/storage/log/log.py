@@ -352,7 +352,7 @@ class Log:
     def append_as_follower(self, records: Buffer, *, wall_ms: int | None = None) -> AppendInfo:
         """Write the leader's batches as they are; a cut last one is left out.
 
-        `wall_ms` None: the newest time that the log was told. Raises CorruptMessage (a CRC),
+        `wall_ms` None: the newest time that the log was given. Raises CorruptMessage (a CRC),
         InvalidOffset (not behind the log's end), DiskFull and KafkaStorageError. All batches are
         checked before the first byte is written.
         """

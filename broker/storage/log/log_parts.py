@@ -22,7 +22,7 @@ from pylog_broker.storage.tail_cache import TailCache
 @dataclass(slots=True)
 class LogBounds:
     """`start` is the first offset that may be read, `end` the next record's. `generation` grows
-    whenever records leave the end. `wall_ms` is the newest time that the log was told.
+    whenever records leave the end. `wall_ms` is the newest time that the log was given.
     `written_start` is where it would begin after a crash, at the earliest.
     """
 

@@ -69,8 +69,8 @@ class LogCheckpoints:
         return self._point_file.found
 
     def expect_moves(self, left_behind: Mapping[TopicPartition, Offset]) -> None:
-        """Logs may have been moved here, or away: their log starts, where they were. What this
-        directory says of its own it goes on saying, until `moves_are_over`.
+        """Logs may have been moved here, or away: their log starts, where they were. This directory
+        keeps its own entries, until `moves_are_over`.
         """
         self._moved_here = left_behind
         found = self._start_file.found

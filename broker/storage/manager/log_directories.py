@@ -1,8 +1,8 @@
 """A broker's log directories taken together (JBOD; KIP-112, KIP-858): each is a `LogManager` of its
 own, with its lock, its checkpoints, its marker and its cleaner.
 
-Which directory a replica belongs to is in the metadata, decided by the controller when the replica
-is placed. So a replica whose directory is offline is known to be there, and is not made anew.
+The metadata names the directory that a replica belongs to: the controller decides it when it places
+the replica. So a replica whose directory is offline is known to be there, and is not made anew.
 
 A broker with one directory has all of this, too, and none of its rules: ids are not looked at, and
 a disk error is one replica's.
@@ -228,7 +228,7 @@ class LogDirectories:
         """The log of that topic id, of a replica that the metadata has in that directory; None when
         that one is offline, or cannot open the log.
 
-        What else bears its id is set aside: a copy, or one that was left behind.
+        Other logs with its id are set aside: a copy, or one that was left behind.
         """
         holders = [m for m in self.opened if m.by_id(topic_id, partition) is not None]
         if self.is_one or not holders:
@@ -305,7 +305,7 @@ class LogDirectories:
     ) -> list[tuple[TopicPartition, str | KafkaStorageError]]:
         """`LogManager.delete_all` for logs of these names and topic ids (None: of any).
 
-        What is in a directory that is offline goes when that is back.
+        A log in a directory that is offline is deleted when that is back.
         """
         wanted = list(doomed)
         found: list[tuple[TopicPartition, str | KafkaStorageError]] = []

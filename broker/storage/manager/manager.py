@@ -86,8 +86,7 @@ class LogManager:
         self._checkpoints = checkpoints
         clock_file = ClockCheckpoint(files, directory, self.meta.boot_id)
         self.producer_budget = producer_budget or ProducerBudget()
-        """The number of producer ids that the logs may know; shared with the directories beside
-        this one."""
+        """The limit on producer ids that logs know; shared with the directories beside this one."""
         self.producer_budget.configure(config)
         self._upkeep = LogUpkeep(
             files, self._logs, checkpoints, config, clock_file, directory, self.producer_budget
@@ -266,7 +265,7 @@ class LogManager:
 
     @property
     def meta(self) -> MetaProperties:
-        """Whose the directory is, and in what state."""
+        """The owner of the directory, and its state."""
         return self._identity.meta
 
     @property

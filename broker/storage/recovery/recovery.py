@@ -281,9 +281,10 @@ class SegmentLoader:
     def _lost_its_beginning(self, base: int, first: int) -> bool:
         """Whether the log should begin before `base`, and a loss of power took those segments.
 
-        The log start is durable before segments are deleted, so they did not go that way. What
-        follows them must not pass for a log that begins later: its leader would make all replicas
-        drop the records before. Where nobody knows the start, it is the `first` segment's name.
+        The log start is durable before segments are deleted, so they did not go that way. The
+        segments that follow must not pass for a log that begins later: its leader would make all
+        replicas drop the records before. Where nobody knows the start, it is the `first` segment's
+        name.
         """
         start = first if self._log_start is None else self._log_start
         return start < base and self._lost_power_behind(start)

@@ -1,10 +1,10 @@
 """The whole parts of a damaged segment, and the holes between them.
 
-A batch that has rotted must not take along those before and behind it. Where the next one begins
-is told by its length, if that is sound, else by the index, else by the bytes: every place that has
-a magic byte where a header has it is tried. A place counts only when its batch matches its CRC and
-batch follows batch from there to one that the index names, or to the end: a value may hold bytes
-that look like a batch, but what follows them does not.
+A batch that has rotted must not take along those before and behind it. The length of a batch gives
+the beginning of the next one, if it is sound, else the index does, else the bytes: every place that
+has a magic byte where a header has it is tried. A place counts only when its batch matches its CRC
+and batch follows batch from there to one that the index names, or to the end: a value may hold
+bytes that look like a batch, but what follows them does not.
 
 Offsets stand outside the CRC. A batch whose offset lies beyond that of the batch behind it is the
 damaged one. Within a gap that compaction has left an offset can move without a trace.

@@ -558,9 +558,9 @@ class Segment:
         """Give the files names that say they may go, one with each step; the new paths. `replaced`:
         by a segment of the same base, which keeps the snapshot.
 
-        Who still has them open can read on; a start removes what is left of them. The log first:
-        without it the segment is gone. A directory that has no room for the longer name can still
-        lose the file.
+        A reader that still has them open can read on; a start removes the files that are left. The
+        log first: without it the segment is gone. A directory that has no room for the longer name
+        can still lose the file.
         """
         self.close()
         for path in reversed(self.paths()):

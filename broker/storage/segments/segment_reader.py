@@ -138,7 +138,7 @@ class SegmentReader:
         return position, expected, indexed
 
     def _limit(self, position: int) -> int:
-        """Up to where batches follow each other from a position on."""
+        """The position up to which batches follow each other from `position` on."""
         for hole in self._segment.holes:
             if hole.position >= position:
                 return hole.position

@@ -121,7 +121,7 @@ def resource_and_fault(
 def fault_of_topic(
     told: admin_pb2.CreatedTopic | admin_pb2.DeletedTopic | admin_pb2.GrownTopic,
 ) -> errors.PylogError | None:
-    """Why a server did not do what was asked of a topic."""
+    """The error of a topic for which a server did not do what was asked."""
     return error_of(told.error, f"topic {told.name}")
 
 

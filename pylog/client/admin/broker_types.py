@@ -10,8 +10,8 @@ from pylog.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class BrokerListener:
-    """A listener of a broker, by the address that others are told. `protocol`: "grpc", "framed" or
-    "kafka"; `purpose`: "clients" or "brokers". `connections`: None where they are not counted.
+    """A listener of a broker, by the address that others connect to. `protocol`: "grpc", "framed"
+    or "kafka"; `purpose`: "clients" or "brokers". `connections`: None where they are not counted.
     """
 
     name: str

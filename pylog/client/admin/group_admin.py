@@ -52,7 +52,7 @@ TIMES_MAX: Final = 10_000
 ROUNDS_MAX: Final = 100
 ROUNDS_AT_ONCE: Final = 8
 """Of one look at the lag of groups: so many offsets whose times are asked for, so many of them in
-one partition. What is beyond has its lag in records only."""
+one partition. Partitions beyond that have their lag in records only."""
 LEAVES: Final = -1
 """The epoch with which a member of the consumer protocol goes."""
 NO_MEMBER: Final = -1

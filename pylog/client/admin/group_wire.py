@@ -133,7 +133,7 @@ def start_offsets(given: object) -> dict[TopicPartition, int]:
 
 
 def fault_of_group(error: common_pb2.Error, group: str) -> errors.PylogError | None:
-    """Why a coordinator did not do what was asked of a group, and what to do about it."""
+    """The error of a group for which a coordinator did not do what was asked, with the remedy."""
     if error.code == errors.NonEmptyGroup.code:
         return errors.NonEmptyGroup(f"group {group!r} has live members: stop them first")
     return error_of(error, f"group {group!r}")
@@ -142,8 +142,8 @@ def fault_of_group(error: common_pb2.Error, group: str) -> errors.PylogError | N
 def fault_of_commit(
     error: common_pb2.Error, group: str, tp: TopicPartition | None = None
 ) -> errors.PylogError | None:
-    """Why an operator could not set offsets. What a coordinator says to somebody who is none of the
-    members (Kafka: UNKNOWN_MEMBER_ID) means that there are some.
+    """The reason why an operator could not set offsets. The answer of a coordinator to a caller who
+    is no member (Kafka: UNKNOWN_MEMBER_ID) means that the group has members.
     """
     if error.code in _ALIVE:
         return errors.from_code(
@@ -157,7 +157,7 @@ def fault_of_commit(
 def fault_of_deletion(
     error: common_pb2.Error, group: str, tp: TopicPartition
 ) -> errors.PylogError | None:
-    """Why an operator could not delete an offset."""
+    """The reason why an operator could not delete an offset."""
     if error.code == errors.GroupSubscribedToTopic.code:
         return errors.GroupSubscribedToTopic(
             f"{tp}: live members of group {group!r} read {tp.topic}: stop them first"

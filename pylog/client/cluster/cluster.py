@@ -1,7 +1,7 @@
 """A client's connections: channels by address, bootstrap, and metadata kept fresh.
 
-Everything here belongs to the loop; other threads come in by `LoopThread.run` or `.call`. What is
-known (`metadata`) may be read from any thread: its values are frozen and replaced as a whole.
+Everything here belongs to the loop; other threads come in by `LoopThread.run` or `.call`. The
+`metadata` may be read from any thread: its values are frozen and replaced as a whole.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Cluster:
         self.all_topics = False
         """Whether refreshes ask for every topic of the cluster (a subscription by pattern)."""
         self.faults: dict[Address, str] = {}
-        """Why each address did not answer the last time."""
+        """The error with which each address answered last."""
         self.denied: dict[str, Denial] = {}
         """Topics that the cluster does not know."""
         self.gave_up: errors.PylogError | None = None
         """No address could be reached within `bootstrap.timeout.ms`, or the answer is too large;
         until one answers."""
         self._unreached_since_ms: int | None = None
-        """Since when addresses are tried of which none has answered yet."""
+        """The time since when addresses are tried of which none has answered yet."""
         self._strangers: dict[str, int] = {}
         """Topics that are in `topics` only because so many calls ask for them."""
         self._on_change = on_change
@@ -343,8 +343,8 @@ class Cluster:
         return max(self.settings.bootstrap_timeout_ms - waited_ms, 0) / 1000
 
     def _give_up(self) -> float:
-        """No address has answered in time: the calls that wait are told. A call that comes later
-        waits anew, for whom the addresses are tried as before.
+        """No address has answered in time: the calls that wait fail. A call that comes later waits
+        anew, for whom the addresses are tried as before.
         """
         limit_ms = self.settings.bootstrap_timeout_ms
         self.gave_up = self.unreachable(limit_ms)

@@ -75,8 +75,8 @@ class FramedPorts:
         return int(within_ms * (0.8 + 0.4 * jitter)) if failures else within_ms
 
     def broke(self, port: Port, now_ms: int, jitter: float) -> None:
-        """An attempt failed, or a connection broke. What is heard while the port rests is of the
-        same break: a client has several connections to a broker. `jitter`: from 0 to 1.
+        """An attempt failed, or a connection broke. Faults that come while the port rests are of
+        the same break: a client has several connections to a broker. `jitter`: from 0 to 1.
         """
         state = self._states.setdefault(port, _State())
         if now_ms < state.rests_until_ms:
@@ -97,8 +97,8 @@ class FramedPorts:
         return state is not None and state.let_be_until_ms > now_ms
 
     def let_be(self, port: Port, now_ms: int) -> bool:
-        """The broker answers over gRPC, but this port cannot be had; True for the first time. What
-        is heard while the port is let be is of the same fault.
+        """The broker answers over gRPC, but this port cannot be had; True for the first time.
+        Failures that come while the port is let be are of the same fault.
         """
         state = self._states.setdefault(port, _State())
         if state.let_be_until_ms > now_ms:

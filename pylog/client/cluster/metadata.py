@@ -214,7 +214,7 @@ def addresses_to_ask(
     load: Mapping[Address, int],
     shuffle: Callable[[list[Address]], None],
 ) -> list[Address]:
-    """In which order to ask for metadata: known brokers, least loaded first, then the bootstrap
+    """The order in which to ask for metadata: known brokers, least loaded first, then the bootstrap
     addresses, so that a cluster that moved as a whole is found again.
     """
     known = [broker.address for broker in metadata.brokers.values()]

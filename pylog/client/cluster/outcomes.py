@@ -1,5 +1,5 @@
-"""Calls about several items, each with an outcome of its own. What fails in passing is asked for
-again, alone, until the time is up. On the loop.
+"""Calls about several items, each with an outcome of its own. An item that fails with a retriable
+error is asked for again, alone, until the time is up. On the loop.
 """
 
 from __future__ import annotations

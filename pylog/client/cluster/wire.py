@@ -113,7 +113,7 @@ def too_large_of(code: grpc.StatusCode, details: str) -> TooLarge | None:
 
 
 def fault_of(error: BaseException, timeout_s: float | None = None) -> str:
-    """Why a call failed, in a few words."""
+    """The reason of a failed call, in a few words."""
     if isinstance(error, grpc.aio.AioRpcError):
         code, details = error.code(), escaped((error.details() or "").strip())
         refused = refused_by_gateway(details)

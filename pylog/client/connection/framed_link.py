@@ -1,7 +1,7 @@
 """The link between a framed connection's core and its socket: connect, greet, receive.
 
-Its owner says which thread reads, and tells of what came. What carries calls has one, and so has
-what carries a stream.
+Its owner says which thread reads, and tells of what came. The carrier of calls has one, and so has
+the carrier of a stream.
 """
 
 from __future__ import annotations

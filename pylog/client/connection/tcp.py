@@ -1,6 +1,6 @@
-"""A connected TCP socket that never blocks: whoever has something to say writes it himself, and
-whoever waits for something may read it himself. What the kernel does not take at once is left to
-the loop, and so is reading while nobody else does.
+"""A connected TCP socket that never blocks: a thread that has something to send writes it itself,
+and one that waits for something may read it itself. Bytes that the kernel does not take at once are
+left to the loop, and so is reading while no other thread does.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def connected(loop: asyncio.AbstractEventLoop, host: str, port: int) -> so
 
 
 def reason_of(error: OSError) -> str:
-    """Why the kernel, or the look-up of a name, refused, in a few words."""
+    """The refusal of the kernel, or of a name's look-up, in a few words."""
     if isinstance(error, socket.gaierror):  # its numbers are others
         return (error.strerror or str(error)).lower()
     # asyncio tells of several addresses in one text without a number.

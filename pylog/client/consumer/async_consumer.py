@@ -1,6 +1,6 @@
 """`AsyncConsumer`: the consumer for asyncio.
 
-The same `Consumer` inside, fetching on pylog's own loop as ever. What is buffered is handed out on
+The same `Consumer` inside, fetching on pylog's own loop as ever. Buffered records are handed out on
 the caller's loop, without another thread; only calls that ask a broker wait on one.
 """
 

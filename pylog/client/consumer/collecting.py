@@ -20,8 +20,8 @@ from pylog.model import TopicPartition
 from pylog.records.record import Record
 
 ARROW_BYTES_ENOUGH: Final = 512 * 1024
-"""`poll_arrow` stops collecting here. What is larger already is returned by itself: putting columns
-together copies them."""
+"""`poll_arrow` stops collecting here. A batch that is larger already is returned by itself: putting
+columns together copies them."""
 
 Parts = list[tuple[TopicPartition, list[Record]]]
 
@@ -226,8 +226,8 @@ class Collector:
     # ---- interceptors -------------------------------------------------------------------------
 
     def intercepted(self, parts: Parts) -> ConsumerRecords:
-        """The parts as one, as the user's interceptors leave them. Whatever they drop, the
-        partitions go on where the consumer's positions are.
+        """The parts as one, as the user's interceptors leave them. The partitions go on at the
+        consumer's positions even where interceptors drop records.
         """
         with self._lock:
             known = self._positions.partitions  # the group may have taken one away meanwhile

@@ -1,8 +1,8 @@
 """`Consumer`: records out, in order per partition, prefetched while the user works.
 
-The shell around `fetcher`. Two threads touch the state, under one lock: the user's (one at a
-time; others are told off) and pylog's loop, which asks brokers and fills the buffers. Decoding
-happens on the user's thread, outside the lock, one batch at a time.
+The shell around `fetcher`. Two threads touch the state, under one lock: the user's (one at a time;
+others get an error) and pylog's loop, which asks brokers and fills the buffers. Decoding happens on
+the user's thread, outside the lock, one batch at a time.
 """
 
 from __future__ import annotations
@@ -97,10 +97,11 @@ class Consumer(Closing, Shown, Generic[K, V]):
     means the end of the log, without a group that at the time of construction, 'earliest' its
     start, 'none' is an error unless you seek().
 
-    What asks brokers raises RequestTimedOut or BootstrapFailed after `default_api_timeout_ms`, and
-    UnknownTopicOrPartition for what does not exist; what is about an assigned partition, or all of
-    them, InvalidRequest for one that is not assigned. After `close` everything raises ClientClosed,
-    from a second thread at the same time WrongThread.
+    Methods that ask brokers raise RequestTimedOut or BootstrapFailed after
+    `default_api_timeout_ms`, and UnknownTopicOrPartition for a topic or partition that does not
+    exist; methods about an assigned partition, or all of them, raise InvalidRequest for one that is
+    not assigned. After `close` everything raises ClientClosed, from a second thread at the same
+    time WrongThread.
     """
 
     @overload
@@ -266,8 +267,8 @@ class Consumer(Closing, Shown, Generic[K, V]):
 
         `listener`: an object with some of the methods on_partitions_assigned, on_partitions_revoked
         and on_partitions_lost, each called with a list of partitions, within polls. Those that are
-        revoked can still be committed; those that are lost cannot, and without a method of their
-        own they are told of as revoked. InvalidGroupId for a listener without a group.
+        revoked can still be committed; those that are lost cannot, and a listener without a method
+        for them gets them as revoked. InvalidGroupId for a listener without a group.
 
         Replaces the former subscription or assignment; partitions in both keep their positions.
         """
@@ -297,8 +298,8 @@ class Consumer(Closing, Shown, Generic[K, V]):
             self._group.leave()
 
     def unsubscribe(self) -> None:
-        """Read nothing, and be no member of the group. What was read is committed before, where
-        that is done by itself.
+        """Read nothing, and be no member of the group. With auto commit the offsets of consumed
+        records are committed before.
         """
         self.assign(())
 
@@ -327,7 +328,7 @@ class Consumer(Closing, Shown, Generic[K, V]):
         Raises what went wrong with a partition (OffsetOutOfRange, NoOffsetForPartition,
         SerializationFailed, CorruptMessage, ...), UnknownTopicOrPartition for a topic that does not
         exist, BootstrapFailed when no server ever answered for `default_api_timeout_ms`, and
-        WokenUp after `wakeup()`. What a poll returned is not returned again.
+        WokenUp after `wakeup()`. Records that a poll has returned are not returned again.
         """
         with self._use():
             left_over = self._collector.take_pending()
@@ -657,9 +658,9 @@ class Consumer(Closing, Shown, Generic[K, V]):
         return self._loop.metrics.read(self._clock.monotonic_ms(), partitions)
 
     def close(self, timeout: float | None = None) -> None:
-        """Commit what was read, where that is done by itself, leave the group, and let go of
-        connections and buffers: within `timeout` seconds (default: 30), without a group at once.
-        What a rebalance listener raises is raised when all is done. Without a group any thread may
+        """Commit the offsets of consumed records (with auto commit), leave the group, and let go of
+        connections and buffers: within `timeout` seconds (default: 30), without a group at once. An
+        error of a rebalance listener is raised when all is done. Without a group any thread may
         close.
         """
         given_s = seconds_or_none(timeout)

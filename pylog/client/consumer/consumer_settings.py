@@ -88,7 +88,7 @@ def fetcher_settings(values: Mapping[str, Any]) -> FetcherSettings:
 
 class Interceptors:
     """A chain, in the order of the setting. Each may have `on_consume(records) -> records` and
-    `close()` (KIP-42). What one of them raises is logged and changes nothing.
+    `close()` (KIP-42). An error that one of them raises is logged and changes nothing.
     """
 
     def __init__(self, chain: Iterable[Any]) -> None:

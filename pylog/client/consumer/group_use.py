@@ -105,7 +105,7 @@ class GroupUse:
         self._loop.poke()
 
     def leave(self) -> None:
-        """Be no member any more. What the listener raises is raised when that is done;
+        """Be no member any more. An error of the listener is raised when that is done;
         RequestTimedOut when it is not done within `default.api.timeout.ms`.
         """
         self._waiting.refuse_in_callback("unsubscribe()")

@@ -1,4 +1,5 @@
-"""One thread at a time: who comes second to an object that is not thread safe is told so."""
+"""One thread at a time: the second one that uses an object that is not thread safe gets an
+error."""
 
 from __future__ import annotations
 

@@ -117,8 +117,8 @@ class PollWaiting:
         return stop
 
     def run_callbacks(self) -> None:
-        """Run what waits for the user's thread. What it raises goes to the user, and to whoever
-        waits for its answer.
+        """Run the callbacks that wait for the user's thread. An error of one goes to the user, and
+        to the core that waits for its answer.
         """
         while self._core.for_user:
             callback = self._core.for_user.popleft()

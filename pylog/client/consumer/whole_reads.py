@@ -88,7 +88,8 @@ class WholeRead:
         return self._left == 0 or (bool(self._ends) and not behind)
 
     def _add_all(self, batches: list[pa.RecordBatch]) -> None:
-        """The columns of a poll, each batch of one partition. What is too much is read again."""
+        """The columns of a poll, each batch of one partition. Records beyond the limit are read
+        again."""
         cut: set[TopicPartition] = set()
         for batch in batches:
             tp = TopicPartition(

@@ -93,7 +93,7 @@ class ConsumerCore:
     # ---- the user -----------------------------------------------------------------------------
 
     def on_user(self, now_ms: int, event: UserEvent) -> list[Effect]:
-        """The user's thread wants something. What it may not have is told by the answer."""
+        """The user's thread wants something. The answer refuses a request that is not allowed."""
         effects: list[Effect] = []
         try:
             self._do(event, effects)

@@ -1,9 +1,9 @@
 """A consumer's part in its group: the managers of membership, commits and coordinator. Pure.
 
-They are polled in this order, those that miss the coordinator before the one that finds it. What
-the membership wants to be read is done on `Positions` at once; a new partition begins where the
-group has committed. Whatever is given up is first committed, which waits for the user's next poll:
-only then is it known what the user has done with.
+They are polled in this order, those that miss the coordinator before the one that finds it. The
+partitions that the membership grants are assigned in `Positions` at once; a new partition begins
+where the group has committed. Partitions that are given up are first committed, which waits for the
+user's next poll: only then is it known which records the user is done with.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ class GroupManagers:
                 effects.append(effect)
 
     def _release(self) -> None:
-        """New partitions are read when the user has been told, and had the time to seek."""
+        """New partitions are read when the user's listener has run, and had the time to seek."""
         if not self._held or self.membership.awaits_user_code:
             return
         for tp in self._held:

@@ -1,4 +1,4 @@
-"""Partitions that nobody leads for long: the user is told why, now and then. Pure.
+"""Partitions that nobody leads for long: the log says why, now and then. Pure.
 
 A poll that gives nothing is not wrong, and a partition may be without a leader for a while; so this
 is no error of `poll`. But nobody should wait for ever without a word.

@@ -1,7 +1,7 @@
 """The partitions that a consumer reads, and its offsets in them: Kafka's `SubscriptionState`. Pure.
 
-What the request managers share. Two offsets per partition: `position`, the next one that the user
-gets, and `fetch_offset`, the next one that is asked of a broker. What lies between them is
+The request managers share it. It has two offsets per partition: `position`, the next one that the
+user gets, and `fetch_offset`, the next one that is asked of a broker. The records between them are
 buffered. Every `seek` raises the partition's `generation`, and an answer to an older generation is
 dropped; one that is given up and taken again goes on counting.
 """

@@ -23,9 +23,9 @@ class Polled(NamedTuple):
 
 
 class RequestManager(Protocol):
-    """One concern. What happens to it alone comes by methods of its own: the answers to its
-    requests, and what the user wants of it. User's code that it needs goes into the core's
-    `for_user`; the manager is polled again when that has run.
+    """One concern. Events for one manager alone come by methods of its own: the answers to its
+    requests, and the user's calls. User's code that it needs goes into the core's `for_user`; the
+    manager is polled again when that has run.
     """
 
     def poll(self, now_ms: int) -> Polled:

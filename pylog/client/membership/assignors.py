@@ -123,8 +123,8 @@ class StickyAssignor:
 
 class CooperativeStickyAssignor:
     """The sticky assignor's plan, in two steps: a partition that moves goes to nobody until its
-    owner has given it up and the group rebalances again. What does not move is read on. Where
-    members want different topics, it can take a third step.
+    owner has given it up and the group rebalances again. Partitions that do not move are read on.
+    Where members want different topics, it can take a third step.
     """
 
     name: ClassVar[str] = "cooperative-sticky"

@@ -4,8 +4,8 @@ Kafka's `ConsumerCoordinator`: it joins, asks for its assignment (as the leader 
 everybody's), and tells that it lives. An eager member gives all up before it joins; a cooperative
 one only what goes to another member, and joins again then (KIP-429). User's code stands between two
 steps as a callback, and the next step waits for its answer; so does a commit before partitions are
-given up. What happens meanwhile is remembered, and `_advance` looks at it in the order of its
-weight: lost, leave, join.
+given up. Events that come meanwhile are remembered, and `_advance` looks at them in the order of
+their weight: lost, leave, join.
 """
 
 from __future__ import annotations

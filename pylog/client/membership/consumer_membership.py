@@ -158,7 +158,7 @@ class ConsumerMembership:
 
     @property
     def awaits_user_code(self) -> bool:
-        """Whether the user's listener is about to be told something."""
+        """Whether the user's listener is about to be called."""
         return self._awaited is not None and self._awaits_code
 
     def on_target(self, assignment: Iterable[TopicPartition]) -> None:

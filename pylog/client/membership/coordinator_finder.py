@@ -2,7 +2,7 @@
 
 Kafka's `CoordinatorRequestManager`: it asks while nobody is known, and forgets the coordinator when
 another manager learns that it is none any more. A fault that does not pass by itself stops it until
-the user has been told.
+the user has got the error.
 """
 
 from __future__ import annotations

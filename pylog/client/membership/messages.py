@@ -94,7 +94,7 @@ class OffsetFetch(NamedTuple):
 
 class ConsumerGroupHeartbeat(NamedTuple):
     """The one request of the new protocol: it joins, lives, acknowledges and leaves, by its epoch.
-    What is None is as it was told before.
+    A field that is None is as in the request before.
     """
 
     coordinator: int
@@ -126,7 +126,7 @@ GroupRequest = (
 
 
 class CoordinatorFound(NamedTuple):
-    """The group's coordinator; a code says why nobody is told."""
+    """The group's coordinator; a code says why there is none."""
 
     broker: int = -1
     code: int = 0
@@ -134,7 +134,7 @@ class CoordinatorFound(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """A generation begins. `members` is told to its leader alone: id, instance and subscription."""
+    """A generation begins. Its leader alone gets `members`: id, instance and subscription."""
 
     generation: int = NO_GENERATION
     member_id: str = ""

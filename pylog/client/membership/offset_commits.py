@@ -90,8 +90,8 @@ class OffsetCommits:
         on_member_fault: Callable[[int, int, int], None],
         jitter: Callable[[], float],
     ) -> None:
-        """`consumed`: the positions behind what the user has had. `on_member_fault` is told the
-        time, and the generation and the code of a commit that was refused.
+        """`consumed`: the positions behind what the user has had. `on_member_fault` gets the time,
+        and the generation and the code of a commit that was refused.
         """
         self._settings = settings
         self._identity = identity
@@ -123,8 +123,8 @@ class OffsetCommits:
     def commit_async(
         self, now_ms: int, offsets: Offsets | None, on_committed: OnCommitted | None
     ) -> None:
-        """Commit these, or what the user has had; tried once, and the user's code is told. It waits
-        for a coordinator no longer than `default.api.timeout.ms`.
+        """Commit these, or what the user has had; tried once, and the user's callback gets the
+        outcome. It waits for a coordinator no longer than `default.api.timeout.ms`.
         """
         deadline_ms = now_ms + self._settings.default_api_timeout_ms
         wanted, life = self._wanted(offsets), self._identity.life

@@ -81,7 +81,8 @@ class AtHand:
 
     def failed(self, error: BaseException) -> None:
         """A thread that has, or may have, a batch at hand raises something: Ctrl-C, for example.
-        What it did not begin the loop does; what it did not finish was lost on its way.
+        The loop does the steps that the thread did not begin; a step that it did not finish was
+        lost on its way.
         """
         loop, alone = self._loop, self._alone
         interrupted = not isinstance(error, Exception)

@@ -201,7 +201,7 @@ class Delivery:
         return RecordMetadata(topic, partition, offset, timestamp)
 
     def error_of(self, index: int) -> errors.PylogError | None:
-        """Why the record failed, or None."""
+        """The error with which the record failed, or None."""
         if self._parts:
             part, index = self._part_of(index)
             return part.error_of(index)
@@ -256,7 +256,7 @@ class DeliveryHandle:
     def add_done_callback(self, callback: Callable[[DeliveryHandle], object]) -> None:
         """Call `callback(handle)` on pylog's thread when done; at once, here, if that is now.
 
-        What it raises is logged.
+        An error that the callback raises is logged.
         """
         if not callable(callback):
             raise errors.InvalidRequest(f"callback={callback!r}: give a callable (handle)")

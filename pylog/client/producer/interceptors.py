@@ -1,7 +1,8 @@
 """A producer's interceptors: code of the user's that sees each record before it is serialized, and
 its outcome before the user's own callback (KIP-42).
 
-What one of them raises is logged and changes nothing: a record is never lost to an interceptor.
+An error that one of them raises is logged and changes nothing: a record is never lost to an
+interceptor.
 """
 
 from __future__ import annotations

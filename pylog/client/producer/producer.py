@@ -347,13 +347,13 @@ class Producer(Closing, Shown):
         """Send every row; a Future of one RecordMetadata per record batch written, which names
         its partition, its first offset and its first timestamp (rows are not looked at one by one).
 
-        Columns: `value` (binary or string), and optionally `key`, `headers`
-        (list<struct<key: string, value: binary>>), `partition` (int) and `timestamp` (timestamp,
-        or int milliseconds). Rows with a key go where `send` would put them; rows without one stay
-        together, a batch of them in a partition. Whatever decides their partitions, the rows of
-        each are stored in the order that they have in `data`. Blocks as `send` does when the buffer
-        is full. Serializers, partitioner and interceptors are not asked. The Future fails with the
-        first error; other batches may have been written all the same.
+        Columns: `value` (binary or string), and optionally `key`, `headers` (list<struct<key:
+        string, value: binary>>), `partition` (int) and `timestamp` (timestamp, or int
+        milliseconds). Rows with a key go where `send` would put them; rows without one stay
+        together, a batch of them in a partition. The rows of each partition are stored in the order
+        that they have in `data`. Blocks as `send` does when the buffer is full. Serializers,
+        partitioner and interceptors are not asked. The Future fails with the first error; other
+        batches may have been written all the same.
         """
         from pylog.client.producer.arrow import arrow_batch_size, encode_rows, highest_partition
 
@@ -570,7 +570,7 @@ class Producer(Closing, Shown):
 
     def flush(self, timeout: float | None = None) -> None:
         """Return when everything sent before is acknowledged or failed; RequestTimedOut after
-        `timeout` seconds. What failed is told by its handle, not here.
+        `timeout` seconds. The handle of a failed record has its error; `flush` raises none of them.
         """
         self._thread.check_here("the producer")
         if self._thread.is_current():

@@ -4,7 +4,7 @@ The shell around `accumulator` and `sender`. Users' threads add records under `l
 it only while the sender decides. A thread that sends now and then, alone and without linger, does
 the loop's part for its record itself (`at_hand`): to wake another thread for it costs more. So
 decisions and what is written for them are made one at a time, under `turn`. The lock order is: it,
-`lock`, a batch's delivery. What users get to hear is told outside of all of them.
+`lock`, a batch's delivery. Users' callbacks run outside of all of them.
 """
 
 from __future__ import annotations

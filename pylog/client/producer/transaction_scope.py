@@ -22,8 +22,8 @@ class _TransactsLater(Protocol):
 
 class TransactionScope:
     """One transaction: begun with the block and committed at its end; aborted where the block, or
-    the commit, raises. What was raised goes on; after an error that is `fatal` nothing can be
-    aborted.
+    the commit, raises. The error that was raised goes on; after an error that is `fatal` nothing
+    can be aborted.
     """
 
     def __init__(self, producer: _Transacts) -> None:

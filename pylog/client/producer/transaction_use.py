@@ -98,16 +98,16 @@ class TransactionUse:
         self._transactions.check_open()
 
     def refused(self, error: errors.PylogError) -> None:
-        """`send` has raised this: the record is missing in the transaction. What is no record, as
-        its serializer says, is not.
+        """`send` has raised this: the record is missing in the transaction. A value that its
+        serializer refuses is no record, and not missing.
         """
         if not isinstance(error, errors.SerializationFailed):
             with self._loop.lock:
                 self._transactions.on_refused(error)
 
     def close(self, timeout_s: float | None) -> None:
-        """Wait for the end of what is being ended, and abort what is open. What is prepared stays,
-        as somebody else decides about it.
+        """Wait for the end of a transaction that is being ended, and abort an open one. A prepared
+        transaction stays, as another program decides about it.
         """
         limit_s = self._max_block_ms / 1000 if timeout_s is None else timeout_s
         with self._loop.lock:

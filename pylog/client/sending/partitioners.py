@@ -16,7 +16,7 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class TopicPartitions:
-    """The topic, as a partitioner is told of it."""
+    """The topic, as a partitioner gets it."""
 
     count: int
     available: Sequence[int]

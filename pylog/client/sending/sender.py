@@ -149,7 +149,7 @@ class Sender:
         return self.poll(now_ms)
 
     def on_producer_id_failed(self, now_ms: int, error: errors.PylogError) -> list[Effect]:
-        """No producer id yet. What no retry can cure fails every batch."""
+        """No producer id yet. An error that no retry can cure fails every batch."""
         self._id.failed()
         told_ms = error.throttle_time_ms if isinstance(error, errors.ThrottlingQuotaExceeded) else 0
         self._id.retry_at_ms = now_ms + max(self._backoff(self._id.attempts), told_ms)

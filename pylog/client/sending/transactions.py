@@ -4,11 +4,11 @@ Pure: events in, effects out; Kafka's `TransactionManager`. Owned by the sender,
 producer's lock. Not here: records and their batches, which the sender sends, and fails where `doom`
 says so; it tells whether any are left when it polls.
 
-One request is in flight at a time. What may pass by itself is asked again until it is answered, for
-as long as it takes: the user's call waits for `max.block.ms`, and is made again after that. Other
-errors are of two kinds (KIP-1050). After an abortable one the transaction can only be aborted, and
-the producer then goes on; after a fatal one, such as that of a newer producer under the same
-transactional id, nothing goes on but `close`.
+One request is in flight at a time. A request that failed with a retriable error is sent again until
+it is answered, for as long as it takes: the user's call waits for `max.block.ms`, and is made again
+after that. Other errors are of two kinds (KIP-1050). After an abortable one the transaction can
+only be aborted, and the producer then goes on; after a fatal one, such as that of a newer producer
+under the same transactional id, nothing goes on but `close`.
 
 A producer may instead adopt one transaction after another, which their coordinator has opened and
 somebody else ends: it sends records, prepares, and asks no coordinator anything.
@@ -146,7 +146,7 @@ class Transactions:
         self._failures = 0
         self._retry_at_ms = 0
         self.last_fault = ""
-        """Why the last request has to be sent again; empty: it has not."""
+        """The reason why the last request has to be sent again; empty: it has not."""
 
     # ---- what the user does -------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class Transactions:
         return self._begin(PREPARE)
 
     def commit(self) -> Operation:
-        """All of it counts. What was sent before is stored first."""
+        """All of it counts. Records that were sent before are stored first."""
         if (known := self._again(COMMIT)) is not None:
             return known
         self._check_own(COMMIT)
@@ -296,7 +296,7 @@ class Transactions:
 
     @property
     def doom(self) -> errors.PylogError | None:
-        """Why batches that are not in flight have no use any more, or None."""
+        """The error of batches that are not in flight and have no use any more, or None."""
         if self.state is _S.ABORTING:
             return errors.TransactionAborted(
                 f"{self._who}: the transaction was aborted; the record is not delivered"

@@ -1,5 +1,5 @@
-"""From what was acquired to what a poll returns. On the user's thread; decoding happens outside the
-lock.
+"""The way from acquired batches to a poll's result. On the user's thread; decoding happens outside
+the lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`ShareConsumer`: a member of a share group (KIP-932), whose members read partitions together.
 
 The shell around `sharing.share_core`. Two threads touch the state, under one lock: the user's (one
-at a time; others are told off) and pylog's loop, which asks brokers. Decoding happens on the user's
+at a time; others get an error) and pylog's loop, which asks brokers. Decoding happens on the user's
 thread, outside the lock.
 """
 
@@ -62,15 +62,16 @@ class ShareConsumer(Closing, Shown, Generic[K, V]):
     group, 30 s). In the implicit mode, the default, the next `poll` or `commit` accepts all that
     the last poll returned, and an iteration accepts a record when the next one is taken. With
     `share_acknowledgement_mode="explicit"` the program says of each record what becomes of it
-    (`acknowledge`), and a poll with records left that it has said nothing of is refused. Whatever
-    is not acknowledged when the lock ends, or when the consumer is closed, is delivered again.
+    (`acknowledge`), and a poll with records left that it has said nothing of is refused. A record
+    that is not acknowledged when the lock ends, or when the consumer is closed, is delivered again.
 
     A `with` block that ends without an error accepts what was returned, in the implicit mode; one
     that ends with an error does not.
 
-    What asks brokers raises RequestTimedOut or BootstrapFailed after `default_api_timeout_ms`, and
-    UnknownTopicOrPartition for what does not exist. After `close` everything raises ClientClosed,
-    from a second thread at the same time WrongThread.
+    Methods that ask brokers raise RequestTimedOut or BootstrapFailed after
+    `default_api_timeout_ms`, and UnknownTopicOrPartition for a topic or partition that does not
+    exist. After `close` everything raises ClientClosed, from a second thread at the same time
+    WrongThread.
     """
 
     @overload
@@ -220,7 +221,7 @@ class ShareConsumer(Closing, Shown, Generic[K, V]):
             self._loop.perform(effects)
 
     def unsubscribe(self) -> None:
-        """Read nothing, and be no member of the group. What was returned can still be
+        """Read nothing, and be no member of the group. Records that were returned can still be
         acknowledged.
         """
         with self._use():

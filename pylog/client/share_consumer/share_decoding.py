@@ -1,4 +1,4 @@
-"""From what was acquired to records, on the thread that polls.
+"""The way from acquired batches to records, on the thread that polls.
 
 A log may have no record at an acquired offset, or one that nobody can read. The consumer
 acknowledges those by itself: what is not there as a gap; a record that the deserializer fails on is

@@ -100,7 +100,8 @@ class ShareWaiting:
     # ---- the user's code ----------------------------------------------------------------------
 
     def run_callbacks(self) -> None:
-        """Tell the user's code what became of acknowledgements. What it raises goes to the user."""
+        """Pass the outcomes of acknowledgements to the user's callback. An error of the callback
+        goes to the user."""
         while self._core.for_user:
             callback = self._core.for_user.popleft()
             self._in_callback = True

@@ -98,7 +98,7 @@ class ShareCore:
         return [WatchTopics(topics, every=False)]
 
     def leave(self) -> Answer[None]:
-        """Read nothing, and be no member. What the user has can still be acknowledged."""
+        """Read nothing, and be no member. Records that the user has can still be acknowledged."""
         self.topics = ()
         self.requests.stop()
         left = self.membership.leave()

@@ -89,7 +89,7 @@ class Requests(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ShareSession:
-    """The session with one broker. Invariant: with epoch 0 the broker has been told nothing."""
+    """The session with one broker. Invariant: with epoch 0 the broker knows no partition."""
 
     broker: int
     number: int = 0
@@ -146,7 +146,7 @@ class ShareRequests:
     # ---- the user -----------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[SharedPartition]) -> None:
-        """Read these. What is buffered of others is released."""
+        """Read these. Buffered records of other partitions are released."""
         self._assigned = dict.fromkeys(partitions)
         for place in [place for place in self._resting if place not in self._assigned]:
             del self._resting[place]

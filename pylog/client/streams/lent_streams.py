@@ -2,8 +2,8 @@
 
 The loop lends a stream to the thread that waits for small answers again and again, and watches it
 no longer. The loan ends by itself when that thread has been away for some moments: then somebody
-must fetch ahead, and the loop does. Which thread watches is a matter of speed alone: the one that
-reads has the stream's lock, and finds nothing if another one was there before.
+must fetch ahead, and the loop does. The choice of the thread that watches is a matter of speed
+alone: the one that reads has the stream's lock, and finds nothing if another one was there before.
 """
 
 from __future__ import annotations

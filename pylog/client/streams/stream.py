@@ -1,8 +1,8 @@
 """One ordered stream of requests to one broker: for produce and for fetch alike.
 
 For the loop, but for `send_here` and what is `readable`. Requests go in the order of `send`,
-answers are reported in the order of requests, and the end is reported exactly once. What carries
-them is a framed TCP connection where the broker offers one and it can be reached, else a gRPC call.
+answers are reported in the order of requests, and the end is reported exactly once. Their carrier
+is a framed TCP connection where the broker offers one and it can be reached, else a gRPC call.
 """
 
 from __future__ import annotations

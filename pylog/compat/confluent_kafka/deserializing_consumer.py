@@ -43,8 +43,8 @@ def deserialized(message: Message[Any, Any], key_code: Any, value_code: Any) -> 
 
 
 class DeserializingConsumer(Consumer, Generic[K, V]):
-    """Reads objects: `key.deserializer` and `value.deserializer` are callables (bytes, ctx). What
-    cannot be read is raised, where `Consumer` returns a message with an error.
+    """Reads objects: `key.deserializer` and `value.deserializer` are callables (bytes, ctx). A
+    fault in reading is raised, where `Consumer` returns a message with an error.
     """
 
     def __init__(self, conf: dict[str, Any]) -> None:

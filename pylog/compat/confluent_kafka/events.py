@@ -34,7 +34,7 @@ class Events:
             return self.changed.wait_for(lambda: bool(self._calls) or until(), limit)
 
     def serve(self) -> int:
-        """Make the calls that wait; how many there were. What one raises is raised, and the others
+        """Make the calls that wait; the number of them. An error of one is raised, and the others
         wait for the next poll.
         """
         served = 0

@@ -55,7 +55,7 @@ def _client_ids(look: GroupLook) -> list[str]:
 
 
 def _query_of(look: GroupLook) -> str | None:
-    """Why the group counts as one of Spark; None where nothing says so."""
+    """The reason why the group counts as one of Spark; None where nothing says so."""
     if look.spark_query is not None:
         return look.spark_query
     if look.listing.group_id.startswith(SPARK_PREFIXES):

@@ -63,7 +63,8 @@ def turn_off(why: str = "it was asked for", *, level: int = logging.WARNING) -> 
 
 
 def interpreter_fault(implementation: str, version: tuple[int, ...], *, free_threaded: bool) -> str:
-    """Why objects of this interpreter may lie otherwise; empty when they do not."""
+    """The reason why objects of this interpreter may have another layout; empty when they have
+    not."""
     name = f"{implementation} {'.'.join(map(str, version[:2]))}"
     if implementation != "cpython" or not (3, 11) <= version[:2] < (3, 14):
         return f"{name} is not CPython 3.11 to 3.13"

@@ -33,7 +33,7 @@ class SteppedClock:
 def stderr(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Callable[[], str]]:
-    """What was logged since it was last asked; all is as it was afterwards."""
+    """The lines that were logged since the last call; all is as it was afterwards."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     for handler in handlers:

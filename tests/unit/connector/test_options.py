@@ -160,7 +160,6 @@ def test_an_option_like_no_other_and_a_path() -> None:
     refused(error, "path='flights'", "subscribe", "topic")
 
 
-@pytest.mark.parametrize(
 def test_an_option_that_comes_later_is_refused() -> None:
     for spelled in ("pushdown", "PUSHDOWN"):
         with pytest.raises(errors.OptionNotOffered) as error:

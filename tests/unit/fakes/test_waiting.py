@@ -1,4 +1,4 @@
-"""What tests wait by."""
+"""The helpers by which tests wait."""
 
 from __future__ import annotations
 

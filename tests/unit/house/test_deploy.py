@@ -1,4 +1,4 @@
-"""What runs pylog in containers: nothing here is started, everything is looked at.
+"""The files that run pylog in containers: nothing here is started, everything is looked at.
 
 Manifests are checked against Kubernetes' own schemas, settings by the driver's own checks, and what
 one file says of another against that file.
@@ -161,7 +161,7 @@ def test_what_the_image_copies_is_there_and_its_user_is_the_pods_user() -> None:
 
 
 def entered(tmp_path: Path, *arguments: str, **variables: str) -> list[str]:
-    """What the entry point runs, when `java` says how it was called."""
+    """The command that the entry point runs, when `java` prints how it was called."""
     java = tmp_path / "java"
     java.write_text('#!/bin/sh\nfor word in "$@"; do echo "$word"; done\n')
     java.chmod(0o755)

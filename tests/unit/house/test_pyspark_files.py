@@ -1,4 +1,4 @@
-"""What an installation does to the path of Spark's Python processes."""
+"""An installation's changes to the path of Spark's Python processes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def site_packages(at: Path, *, py4j: bool) -> Path:
 
 
 def path_with(site: Path, given: list[str]) -> list[str]:
-    """What of `given` a process with those packages looks into, or looked into before, which Spark
-    started with that path.
+    """The paths of `given` that a process with those packages looks into, or looked into before,
+    which Spark started with that path.
     """
     code = (
         "import site, sys; site.addsitedir(sys.argv[1]); "

@@ -1,4 +1,4 @@
-"""Which distribution is installed, and what is said when both are."""
+"""The distribution that is installed, and the error when both are."""
 
 from __future__ import annotations
 

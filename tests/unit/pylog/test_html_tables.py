@@ -1,4 +1,4 @@
-"""How descriptions look in a notebook, and that nothing in them is markup."""
+"""Descriptions in a notebook: nothing in them is markup."""
 
 from __future__ import annotations
 

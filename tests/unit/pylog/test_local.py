@@ -1,4 +1,4 @@
-"""Where a local cluster's gateway may listen."""
+"""The addresses at which a local cluster's gateway may listen."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What tells batches apart; the simulator's own idea of a broker's time of day, and of what
-deletions may make of it.
+"""The fingerprints of batches; the simulator's own idea of a broker's time of day, and of the
+deletions that may go by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the ghost state allows a cleaner."""
+"""The work that the ghost state allows a cleaner."""
 
 from __future__ import annotations
 

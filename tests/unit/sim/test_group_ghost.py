@@ -1,4 +1,4 @@
-"""What a group has processed, and what its log says: the plain twins of the simulator."""
+"""The records that a group has processed, and its log: the plain twins of the simulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a failing seed tells of the processes concerned."""
+"""The histories of the processes in a failing seed's report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which logs the simulator compares after a step of a broker."""
+"""The logs that the simulator compares after a step of a broker."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ONE = BrokerId(1)
 
 
 def read(data: bytes) -> list[Batch]:
-    """What a look at a log file after a restart finds."""
+    """The batches that a look at a log file after a restart finds."""
     shadows = Shadows(Counter(), lambda *_: None, lambda: 0)
     node = Inode()
     node.append(data)

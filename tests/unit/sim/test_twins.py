@@ -1,4 +1,4 @@
-"""What the simulator takes for a right answer about a log."""
+"""The answers about a log that the simulator takes for right."""
 
 from __future__ import annotations
 

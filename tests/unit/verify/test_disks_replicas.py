@@ -1,4 +1,4 @@
-"""How replicas are compared as they lie on the disks."""
+"""The comparison of replicas as they lie on the disks."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What counts as a complaint of Kafka's dump tool, on words that it really printed."""
+"""The complaints of Kafka's dump tool, on words that it really printed."""
 
 from __future__ import annotations
 

@@ -180,9 +180,9 @@ class ClassicGroup:
         return self.topics is not None and topic in self.topics
 
     def expires_at(self, commit: OffsetCommitValue, retention_ms: int) -> int | None:
-        """From when the commit is worth nothing (KIP-211): of a group that nobody ever joined, so
-        long after the commit; of an empty one, after it became empty; of consumers that have left
-        the topic, after the commit.
+        """The time from which the commit is worth nothing (KIP-211): of a group that nobody ever
+        joined, so long after the commit; of an empty one, after it became empty; of consumers that
+        have left the topic, after the commit.
         """
         if commit.expire_timestamp != -1:
             return commit.expire_timestamp  # of an old client, which said so

@@ -70,7 +70,7 @@ class ConsumerMember:
     subscribed: frozenset[str] = frozenset()
     """Topics by name."""
     regex: str = ""
-    """Whose whole name matches this one, too; empty: none."""
+    """An expression that subscribes to each topic whose whole name matches, too; empty: none."""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     member_epoch: int = 0
@@ -243,7 +243,7 @@ class ConsumerGroup:
     # ---- replay ----------------------------------------------------------------------------------
 
     def put(self, member: ConsumerMember) -> None:
-        """A member is new, or says something else of itself. What it has is as before."""
+        """A member is new, or says something else of itself. Its assignment is as before."""
         before = self.members.get(member.member_id)
         if before is not None and before.instance_id != member.instance_id:
             self._forget_instance(before)

@@ -13,8 +13,8 @@ LEAVING_FOR_A_WHILE: Final = -2
 
 
 class ConsumerHeartbeat(NamedTuple):
-    """A member lives, wants to become one, or goes. What is None has not changed since its last
-    request; one that joins says everything.
+    """A member lives, wants to become one, or goes. A field that is None has not changed since its
+    last request; a member that joins gives all of them.
     """
 
     group_id: str

@@ -7,22 +7,22 @@ go on reading, and make theirs with their own heartbeats. Each part that changes
 record, and all of them are one append.
 
 A heartbeat may stand: one that brings no news waits until there are some, or its time is over, so
-that a member need not ask again to hear soon. Whatever changes a group has its standing heartbeats
-looked at a moment later, one in each decision that changes anything.
+that a member need not ask again to hear soon. After each change of a group its standing heartbeats
+are looked at a moment later, one in each decision that changes anything.
 
 A target for a large group costs, and so does telling it to all. After one is made, joins,
 departures and changes of topics are collected for some milliseconds a member before the next is.
 
-A member that has not given up what it should within its rebalance time-out is none any more, and
-so is one that has been silent for a session time-out. What it had is free then: its epoch is
+A member that has not given up what it should within its rebalance time-out is none any more, and so
+is one that has been silent for a session time-out. Its partitions are free then: its epoch is
 refused when it comes back, for heartbeats and for commits.
 
 A member of the classic protocol makes the same steps by joining: what it asks is answered by
 `consumer.classic_members`. The first member of the consumer protocol takes such a group over, and
 when the last one goes it is given back (`consumer.migration`).
 
-A member may subscribe by a regular expression. What matches is searched for in turns of their own
-(`consumer.regexes`), and when it is found it is a change of the group like any other.
+A member may subscribe by a regular expression. Matching names are searched for in turns of their
+own (`consumer.regexes`), and once found they are a change of the group like any other.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class _Round:
     """A look at a group's standing heartbeats, one after the other."""
 
     left: list[str] | None = None
-    """Whose heartbeats are still to be looked at; None: it has not begun."""
+    """The members whose heartbeats are still to be looked at; None: the round has not begun."""
     is_outdated: bool = False
     """The group has changed since it began."""
 
@@ -453,7 +453,7 @@ class ConsumerProtocol:
         return _of_this_protocol(group)
 
     def _take_over(self, group: ClassicGroup, made: ConsumerGroup, decision: Decision) -> None:
-        """Members of the classic group that wait are told to join again."""
+        """Members of the classic group that wait get an answer to join again."""
         again = RebalanceInProgress(
             f"group {group.group_id!r} changes to the consumer protocol: the member must join again"
         )

@@ -5,8 +5,9 @@ a hundred thousand of them, so they are looked at in slices, one in a turn of th
 requests are answered in between. All names are looked at when a group has a new expression, and
 when a coordinator has just loaded it; else only those of topics that were created or deleted.
 
-What was found is a record of the group for each expression, so that a new coordinator shares out
-what the one before it did. Its version is 0: the names are looked at again by whoever reads it.
+The names found are a record of the group for each expression, so that a new coordinator assigns the
+same topics as the one before it. Its version is 0: a coordinator that loads it looks at the names
+again.
 
 Not here: what the group makes of it (`consumer.protocol`).
 """

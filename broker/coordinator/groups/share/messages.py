@@ -11,8 +11,8 @@ LEAVING: Final = -1
 
 
 class ShareHeartbeat(NamedTuple):
-    """A member lives, wants to become one, or goes. What is None has not changed since its last
-    request; one that joins says what it subscribes to.
+    """A member lives, wants to become one, or goes. A field that is None has not changed since its
+    last request; a member that joins gives its subscription.
     """
 
     group_id: str

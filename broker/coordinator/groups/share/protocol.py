@@ -98,7 +98,7 @@ class ShareSessionTimer:
 
 @dataclass(frozen=True, slots=True)
 class ShareAskedTimer:
-    """Whoever was told to have state initialized has not said what became of it."""
+    """The broker that was to have state initialized has not reported the outcome."""
 
     group_id: str
 

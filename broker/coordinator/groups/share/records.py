@@ -97,7 +97,7 @@ def state_record(
     initialized: Partitions,
     names: Mapping[TopicId, str],
 ) -> Record:
-    """Whose state there is, and whose is about to be."""
+    """The record of the partitions that have state, and of those that are about to."""
 
     def topics(partitions: Partitions) -> tuple[state_metadata.SharedTopic, ...]:
         return tuple(

@@ -1,7 +1,7 @@
 """Heartbeats of share groups that stand: they wait until there is news for their member. Pure.
 
-A member has one at most. Whatever changes a group has all of its standing heartbeats looked at, one
-in each decision, as each has to see what the one before it has changed.
+A member has one at most. After each change of a group all of its standing heartbeats are looked at,
+one in each decision, as each has to see the changes of the one before it.
 """
 
 from __future__ import annotations

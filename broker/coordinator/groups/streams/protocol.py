@@ -155,8 +155,8 @@ class _Epochs(NamedTuple):
 class StreamsProtocol:
     """Decides for all streams groups of one shard. Operations raise before they change anything.
 
-    What is not in records belongs to the coordinator that leads: which groups wait for their first
-    members, the epochs of endpoints, and who has asked for the end of the application.
+    State that is not in records belongs to the coordinator that leads: which groups wait for their
+    first members, the epochs of endpoints, and who has asked for the end of the application.
     """
 
     def __init__(

@@ -42,7 +42,7 @@ class ConfiguredTopology:
     """Of all topics that are read."""
     to_create: tuple[TopicInfo, ...] = ()
     status: Status | None = None
-    """Why it cannot run."""
+    """The reason why the topology cannot run."""
     topics_hash: int = 0
     """Of the topics that it needs, as far as there are any."""
 

@@ -173,7 +173,7 @@ class KafkaConsumer:
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Records by partition, as soon as there are any; {} after `timeout_ms`.
 
-        What a deserializer raises is raised once all records before have been returned, and again
+        An error of a deserializer is raised once all records before have been returned, and again
         until a `seek` passes the record.
         """
         if timeout_ms < 0:

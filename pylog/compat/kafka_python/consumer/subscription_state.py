@@ -45,8 +45,8 @@ class AsyncConsumerRebalanceListener(ABC):
 
 
 class Listening:
-    """Passes on what pylog tells, with kafka-python's partitions. What the listener raises is
-    logged, as there.
+    """Passes pylog's calls on, with kafka-python's partitions. An error of the listener is logged,
+    as there.
     """
 
     def __init__(self, listener: ConsumerRebalanceListener) -> None:

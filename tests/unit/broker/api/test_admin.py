@@ -1,4 +1,4 @@
-"""What administrators ask: bounded, given to the controller, and answered item by item."""
+"""Administrators' requests: bounded, given to the controller, and answered item by item."""
 
 from __future__ import annotations
 

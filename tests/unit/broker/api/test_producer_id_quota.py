@@ -1,4 +1,4 @@
-"""Who gets a fresh producer id, and who waits for one."""
+"""Clients that get a fresh producer id, and clients that wait for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who reads on when a broker's memory for requests is used up, and who is closed for it."""
+"""Connections that read on when a broker's memory for requests is used up, and those closed for
+it."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_a_snapshot_is_written_beside_the_loop_and_the_writer() -> None:
         await shell.stop()
 
     asyncio.run(main())
-    # What came meanwhile is behind the snapshot, which says nothing of it.
+    # Records that came meanwhile are behind the snapshot, which does not have them.
     name = snapshots(files)[0]
     assert not any(
         isinstance(record, RegisterBrokerRecord)

@@ -137,7 +137,7 @@ class World:
             assert owner == worker, f"two owners of {partition} in generation {generation}"
 
     def check_replay(self) -> None:
-        """What the log says of a stable group is what its coordinator knows."""
+        """The log of a stable group holds all that its coordinator knows."""
         known = self.shard.coordinator.groups.get(G)
         if not isinstance(known, ClassicGroup) or known.state is not ClassicState.STABLE:
             return

@@ -94,7 +94,7 @@ class Cooperative(Client):
         self.hear()
 
     def hear(self) -> None:
-        """What it reads from now on, if its sync is answered."""
+        """Take the partitions that it reads from now on, if its sync is answered."""
         if isinstance(self.answer, Synced):
             self.owned = decode_assignment(self.answer.assignment).partitions
 
@@ -154,7 +154,7 @@ def group_type(shard: GroupShard) -> GroupType:
 
 
 def same_after_a_crash(shard: GroupShard) -> None:
-    """What replay makes of the log is what the coordinator has."""
+    """Check that a replay of the log gives the coordinator's state."""
     before = shard.coordinator.groups[G]
     shard.start()
     after = shard.coordinator.groups[G]

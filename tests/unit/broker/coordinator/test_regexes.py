@@ -40,7 +40,7 @@ def topics_of(shard: GroupShard, *members: Consumer) -> list[str]:
 
 
 def written(shard: GroupShard) -> dict[str, tuple[str, ...] | None]:
-    """What the log says of each expression."""
+    """The topics of each expression in the log."""
     codec, found = GroupCodec(), dict[str, tuple[str, ...] | None]()
     for key, value in shard.log:
         record = codec.decode(key, value)

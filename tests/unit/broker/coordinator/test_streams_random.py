@@ -145,7 +145,7 @@ class World:
                 assert worker.member.owned <= known.held, "what it works on is given away"
 
     def check_replay(self) -> None:
-        """What the log says is what the coordinator knows."""
+        """The log holds all that the coordinator knows."""
         read = GroupCoordinator(self.shard.config, self.shard.topics, Counter())
         codec = GroupCodec()
         for offset, (key, value) in enumerate(self.shard.log):

@@ -1,4 +1,4 @@
-"""What a topology needs, and what follows for its internal topics and tasks."""
+"""The needs of a topology, and their consequences for its internal topics and tasks."""
 
 from __future__ import annotations
 

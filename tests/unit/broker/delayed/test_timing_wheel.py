@@ -10,7 +10,7 @@ from pylog_broker.delayed.timing_wheel import TimerEntry, TimingWheel
 
 
 class SortedTwin:
-    """What a wheel must do, done slowly."""
+    """The duties of a wheel, done slowly."""
 
     def __init__(self, now_ms: int) -> None:
         self.waiting: list[tuple[int, int]] = []

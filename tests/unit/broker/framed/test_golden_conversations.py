@@ -54,7 +54,7 @@ def frames(release: str, name: str, side: str) -> list[bytes]:
 
 
 def body_of(name: str, frame: bytes) -> tuple[Any, Message]:
-    """What a broker's frame is about, and its message."""
+    """The subject of a broker's frame, and its message."""
     kind, body = frame[4], memoryview(frame)[5:]
     if kind == streams.WELCOME:
         return kind, stream_pb2.StreamWelcome.FromString(bytes(body))
@@ -71,8 +71,8 @@ def body_of(name: str, frame: bytes) -> tuple[Any, Message]:
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """What a message of the earlier release says, and the one of today does not. Today's may say
-    more: later APIs in a greeting, later fields.
+    """Statements of a message of the earlier release that the one of today does not make. Today's
+    may say more: later APIs in a greeting, later fields.
     """
     found = []
     for field, value in old.ListFields():
@@ -152,7 +152,7 @@ def test_a_client_of_today_reads_what_an_earlier_broker_answers(release: str, na
 
 
 def events_of(name: str, answers: list[bytes]) -> list[Any]:
-    """What a client's connection makes of a broker's frames, all of which are told."""
+    """The events of a client's connection for a broker's frames, all of which give some."""
     core: ClientConnection[int] = ClientConnection(KINDS[name], 1)
     events: list[Any] = []
     for number, frame in enumerate(answers):

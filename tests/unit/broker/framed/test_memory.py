@@ -1,4 +1,4 @@
-"""What framed streams hold of a broker's memory, together: requests that come in, and answers."""
+"""A broker's memory for all framed streams together: requests that come in, and answers."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_an_answer_that_does_not_fit_is_looked_for_again() -> None:
 
 
 def test_the_last_answer_of_what_stands_tells_nothing_where_it_does_not_fit() -> None:
-    """What it found goes on from where the answers before ended: it cannot be asked for again."""
+    """Its records go on from where the answers before ended: they cannot be asked for again."""
     world = World(streams.FETCH)
     world.feed(fetch(1, standing=64))
     token: Any = world.manager.fetched[0][1]

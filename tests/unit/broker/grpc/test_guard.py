@@ -1,4 +1,4 @@
-"""What stands before every handler: a message that does not come, and one that never was."""
+"""The guard before every handler: a message that does not come, and one that never was."""
 
 from __future__ import annotations
 

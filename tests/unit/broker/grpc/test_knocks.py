@@ -90,7 +90,7 @@ def test_one_line_in_a_while() -> None:
 
 
 class Lines:
-    """What was reported, and a way to wait for it."""
+    """The lines that were reported, and a way to wait for the next one."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -136,8 +136,8 @@ async def knock(port: int, first: bytes, *, patient: bool) -> int:
 
 
 async def greet(port: int) -> None:
-    """What a gRPC client without any call does. Not one of gRPC's: it could leave before the server
-    has acknowledged its settings, which makes it a stranger.
+    """Greet as a gRPC client without any call does. Not by one of gRPC's: it could leave before the
+    server has acknowledged its settings, which makes it a stranger.
     """
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS)

@@ -33,7 +33,7 @@ told = st.one_of(st.just(-1), st.integers(0, 2**63 - 2)).map(Offset)
 
 
 def one_of(items: st.SearchStrategy[T]) -> st.SearchStrategy[tuple[T, ...]]:
-    """What most messages are about: one partition."""
+    """One partition, as in most messages."""
     return st.tuples(items)
 
 

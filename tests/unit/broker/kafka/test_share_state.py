@@ -1,4 +1,4 @@
-"""What brokers ask each other about share groups: value to bytes to value."""
+"""Brokers' questions to each other about share groups: value to bytes to value."""
 
 from __future__ import annotations
 

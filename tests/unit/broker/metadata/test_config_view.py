@@ -1,4 +1,4 @@
-"""Which value of a setting holds, and where the others come from."""
+"""The value of a setting that holds, and the sources of the others."""
 
 from __future__ import annotations
 

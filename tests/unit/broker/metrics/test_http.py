@@ -50,7 +50,7 @@ class FakeSource:
 
 
 def exchange(port: int, request: bytes) -> bytes:
-    """What the server says to these bytes, until it closes."""
+    """The server's answer to these bytes, until it closes."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
         client.sendall(request)
         said = b""

@@ -1,4 +1,4 @@
-"""What a listener knows of its connections: newcomers, idle ones, and answers in their order."""
+"""A listener's view of its connections: newcomers, idle ones, and answers in their order."""
 
 from __future__ import annotations
 

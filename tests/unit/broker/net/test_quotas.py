@@ -1,4 +1,4 @@
-"""Which connections may stay, and when the next one is taken."""
+"""The connections that may stay, and the time at which the next one is taken."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_proven_peer_counts_elsewhere() -> None:
 
 
 def taken(quotas: ConnectionQuotas, until_ms: int, step_ms: int) -> int:
-    """How many are taken when there are always some that wait."""
+    """The number of connections that are taken when some always wait."""
     count = 0
     for now_ms in range(0, until_ms, step_ms):
         while not quotas.wait_ms(now_ms):

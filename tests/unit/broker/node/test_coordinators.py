@@ -93,7 +93,7 @@ class Broker:
         return None if found is None else found.offset
 
     def batches(self) -> list[int]:
-        """How many records each batch of the log has."""
+        """The number of records in each batch of the log."""
         return [header.record_count for _, header in iter_headers(self.group.stored(1, P0))]
 
 

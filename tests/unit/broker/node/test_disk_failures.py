@@ -34,7 +34,7 @@ CONFIG = BrokerConfig(
 
 
 class Manager:
-    """What upkeep asks of a replica manager; notes which logs it is told of."""
+    """The part of a replica manager that upkeep uses; notes the logs that upkeep reports."""
 
     def __init__(self) -> None:
         self.told: list[str] = []

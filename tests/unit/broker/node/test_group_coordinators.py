@@ -1,4 +1,4 @@
-"""Which news of topics a coordinator of groups hears."""
+"""The news of topics that a coordinator of groups hears."""
 
 from __future__ import annotations
 

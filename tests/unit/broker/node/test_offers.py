@@ -1,4 +1,4 @@
-"""Which brokers a host could be: its directories, with one or several per broker."""
+"""The brokers that a host could be: its directories, with one or several per broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a registration tells of log directories."""
+"""The log directories in a registration."""
 
 from __future__ import annotations
 

@@ -542,7 +542,7 @@ def with_dead_letters(broker: Broker, **changes: Any) -> None:
 
 
 def stored(broker: Broker) -> list[tuple[int, int, int, int]]:
-    """What the share coordinator knows of the records, after the start offset that it knows."""
+    """The share coordinator's state of the records, after the start offset that it knows."""
     state = broker.states.coordinator.partitions[KEY]
     return [
         (state.start_offset, 0, 0, 0),

@@ -1,4 +1,4 @@
-"""What a broker tells of its version."""
+"""The version that a broker reports."""
 
 from __future__ import annotations
 

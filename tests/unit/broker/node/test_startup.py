@@ -1,4 +1,4 @@
-"""What a start makes of its log directories, before and after the claim."""
+"""The work of a start on its log directories, before and after the claim."""
 
 from __future__ import annotations
 
@@ -103,7 +103,8 @@ def test_a_wrong_directory_is_told_before_the_claim(tmp_path: Path, only: int) -
 
 
 def test_a_claim_waits_until_the_directories_can_be_looked_at(tmp_path: Path) -> None:
-    """What it does not name is taken for gone, and the process for a new broker."""
+    """A directory that the claim does not name is taken for gone, and the process for a new
+    broker."""
     meta = MetaProperties("c", BrokerId(2), "id", "boot")
     (tmp_path / "data/broker-2").mkdir(parents=True)
     write_meta(OsFiles(), f"{tmp_path}/data/broker-2", meta)

@@ -149,7 +149,7 @@ def test_slices_of_the_log_give_the_image_that_wrote_it() -> None:
     assert machine.committed == Values(Offset(1), {"a": 1, "b": 2})
     machine.lead(EPOCH, Offset(3))
     assert (machine.phase, machine.epoch) == (Phase.LEADING, EPOCH)
-    # What the predecessor left uncommitted holds everything back, reads of it too.
+    # Records that the predecessor left uncommitted hold everything back, reads of them too.
     assert machine.seal([Answer("x", "c is 3")]) == []
     assert machine.commit(Offset(2)) == [Answer("x", "c is 3")]
 

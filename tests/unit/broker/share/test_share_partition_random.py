@@ -216,16 +216,16 @@ class World:
         self.subject = SharePartition(Offset(0), (), self.settings)
         self.twin = Twin(0, self.settings)
         self.in_flight = 0
-        # What the share coordinator knows: offset -> state and count.
+        # The share coordinator's state: offset -> state and count.
         self.stored: dict[int, tuple[RecordState, int]] = {}
         self.stored_start = 0
         self.sent: dict[int, tuple[RecordState, int]] = {}
         self.sent_start = 0
         self.leaving: list[tuple[int, int, bool]] | None = None
         self.dead: set[int] = set()
-        """What lies in the dead-letter topic."""
+        """The records in the dead-letter topic."""
         self.lost: set[int] = set()
-        """What the log has no more, or has others in place of."""
+        """The offsets that the log does not have any more, or with other records."""
 
     def step(self) -> None:
         rng, subject, twin = self.rng, self.subject, self.twin
@@ -335,7 +335,8 @@ class World:
         return {n for n, (state, _) in stored.items() if state is RecordState.ARCHIVING}
 
     def dead_letters(self) -> None:
-        """What is on its way arrives, and that is heard of or not yet; or something leaves."""
+        """Dead letters on their way arrive, and the partition hears of it or not yet; or some
+        leave."""
         if self.leaving is not None:
             self.dead.update(n for n, _, _ in self.leaving)
             if self.rng.random() < 0.3:

@@ -1,4 +1,4 @@
-"""What ends the driver, without Spark."""
+"""The events that end the driver, without Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `pylog top` makes of two looks at a cluster."""
+"""The rows of `pylog top` after two looks at a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where no escape sequence may come, none comes: in helps, errors, tables and progress bars."""
+"""No escape sequence comes where none may come: in helps, errors, tables and progress bars."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ PLAIN: tuple[Plain, ...] = (
 
 
 def at_screen(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], *, tty: bool) -> Written:
-    """What stdout and stderr were told, from now on."""
+    """The text written to stdout and stderr from now on."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TERM", "COLORTERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

@@ -1,4 +1,4 @@
-"""When a process of `pylog local` is started again."""
+"""The restarts of processes of `pylog local`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line says and completes without a cluster."""
+"""The command line's texts and completions, without a cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEAVY = (
 
 
 def _complete(words: str, *, shell: str = "bash") -> list[str]:
-    """What the shell would offer for the last of these words."""
+    """The words that the shell would offer for the last of these."""
     comp = click.shell_completion.get_completion_class(shell)
     assert comp is not None
     *args, incomplete = words.split(" ")[1:]

@@ -1,4 +1,4 @@
-"""What a fresh process must not stop for: loading compiled kernels."""
+"""A fresh process does not stop to load compiled kernels."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ with Producer(bootstrap_servers=sys.argv[1:]) as producer:
 
 
 def in_child(check: Callable[[], None]) -> int:
-    """How the check ended in a forked child."""
+    """The exit status of the check in a forked child."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # this process has threads
         child = os.fork()

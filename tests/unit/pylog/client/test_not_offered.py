@@ -1,4 +1,4 @@
-"""What Kafka's clients have and these do not says so by name, with the reason.
+"""Methods that Kafka's clients have and these do not say so by name, with the reason.
 
 Bad input 52.
 """

@@ -1,4 +1,4 @@
-"""Who may ask, and what answers carry."""
+"""The requests that are answered, and the headers of answers."""
 
 from __future__ import annotations
 

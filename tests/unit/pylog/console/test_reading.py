@@ -1,4 +1,4 @@
-"""What a page may cost: records that are too large or too many for one read."""
+"""The costs of a page: records that are too large or too many for one read."""
 
 from __future__ import annotations
 

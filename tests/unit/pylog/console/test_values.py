@@ -1,4 +1,4 @@
-"""How bytes are shown."""
+"""The form in which bytes are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the console changes, and that it changes nothing unless somebody wanted that."""
+"""The changes that the console makes, and only where its operator wanted that."""
 
 from __future__ import annotations
 

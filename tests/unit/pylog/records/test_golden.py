@@ -53,7 +53,8 @@ def ours(case: Case, **more: Any) -> bytes:
 
 
 def codec_of(client: str, case: Case) -> int:
-    """What a codec does not make smaller, librdkafka and kafka-python leave uncompressed."""
+    """The batch's codec. librdkafka and kafka-python leave records that a codec does not make
+    smaller uncompressed."""
     if not case.name.endswith("-random"):
         return case.codec
     codec = read_header(golden(client, case)).compression

@@ -11,7 +11,7 @@ from tests.golden.kafka_dump import FOLDER, DumpedBatch, dump
 
 DIRECTORY = "clean/transactional-0"
 STABLE = 156
-"""Where the transaction begins that Kafka left open."""
+"""The offset at which the transaction begins that Kafka left open."""
 
 
 def in_transaction(producer: int, base_offset: int, *values: bytes) -> bytes:

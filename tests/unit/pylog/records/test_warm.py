@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept, and what loading the package must not load."""
+"""The place of compiled kernels, and the modules that loading the package must not load."""
 
 from __future__ import annotations
 

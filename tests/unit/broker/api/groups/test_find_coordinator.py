@@ -86,7 +86,7 @@ WHOLE: tuple[MetadataRecord, ...] = (
 
 
 class World:
-    """What a process has heard, and a controller that makes the topic when it is asked."""
+    """The metadata that a process has, and a controller that makes the topic when it is asked."""
 
     def __init__(self, *records: MetadataRecord) -> None:
         self.image = MetadataImage()

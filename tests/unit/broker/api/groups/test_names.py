@@ -1,4 +1,4 @@
-"""What requests about groups may be called by."""
+"""The limits for names and sizes in requests about groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a broker refuses of requests about sinks, and what it answers; from message to message."""
+"""A broker's refusals of requests about sinks, and its answers; from message to message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass of the cleaner makes of a sync that fails: the log's failure, whatever else is so."""
+"""A sync that fails within a pass of the cleaner is the log's failure, whatever else is so."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def end_transaction(log: Log, producer: int, *, abort: bool) -> None:
 
 
 def committed(log: Log) -> dict[bytes | None, bytes | None]:
-    """What a read-committed reader ends up with."""
+    """The records that a read-committed reader ends up with."""
     end = log.last_stable_offset(Offset(ALL))
     aborted = log.aborted_transactions(0, end)
     found: dict[bytes | None, bytes | None] = {}

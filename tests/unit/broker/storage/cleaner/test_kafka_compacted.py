@@ -66,7 +66,7 @@ def batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
 
 
 def cleaned_at(after: Path, before: Path, retention_ms: int) -> int:
-    """When Kafka's cleaner was there, by the delete horizons that it set."""
+    """The time of the pass of Kafka's cleaner, by the delete horizons that it set."""
 
     def horizons(path: Path) -> set[int]:
         logs = (log.read_bytes() for log in path.glob("*.log"))

@@ -31,7 +31,7 @@ PARTITIONS = [TopicPartition(f"topic-{n}", 0) for n in range(3)]
 
 @dataclass(slots=True)
 class Topic:
-    """What was written to a topic in its present life."""
+    """The records that were written to a topic in its present life."""
 
     log: Log
     written: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)

@@ -25,7 +25,7 @@ PATH = "/data/t-0/00000000000000000100.txnindex"
 
 
 class ReadsCounted(MemoryFiles):
-    """How often the index was read."""
+    """Files that count the reads of the index."""
 
     reads = 0
 

@@ -1,4 +1,5 @@
-"""What an error of the moment interrupts is undone, or finished before the log is used again."""
+"""Work that an error of the moment interrupts is undone, or finished before the log is used
+again."""
 
 from __future__ import annotations
 

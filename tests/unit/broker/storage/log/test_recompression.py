@@ -154,7 +154,7 @@ def test_kafka_rewrites_the_same_fields() -> None:
 
 
 def test_kafka_stamps_the_same_bytes() -> None:
-    """What is in `append-time-0`, stamped by us instead of by Kafka's broker."""
+    """The batches in `append-time-0`, stamped by us instead of by Kafka's broker."""
     kafkas = (FOLDER / "clean/append-time-0/00000000000000000000.log").read_bytes()
     log = open_log(MemoryFiles(), config=TopicConfig(message_timestamp_type="LogAppendTime"))
     for position, header in iter_headers(kafkas):

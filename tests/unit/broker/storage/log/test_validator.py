@@ -47,7 +47,8 @@ def at_one_look(batch: Buffer, config: TopicConfig) -> object:
 
 
 def one_by_one(batch: bytes, config: TopicConfig) -> object:
-    """What was checked in the pool is not looked at again, so nothing is found at one look."""
+    """Records that were checked in the pool are not looked at again, so nothing is found at one
+    look."""
     try:
         summary: Any = check_records(batch, read_header(batch), 1 << 20)
     except PylogError as error:

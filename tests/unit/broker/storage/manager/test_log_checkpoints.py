@@ -266,7 +266,7 @@ def with_marks(files: MemoryFiles) -> LogManager:
 @pytest.mark.parametrize("code", [0, errno.EMFILE])
 @pytest.mark.parametrize("start_over", [False, True])
 def test_a_mark_above_a_cut_is_not_found_after_a_crash(start_over: bool, code: int) -> None:
-    """What is written behind the cut was committed by nobody, whatever stood there before."""
+    """Records written behind the cut were committed by nobody, whatever stood there before."""
     files = CountingFiles()
     manager = with_marks(files)
     log = manager.get(A)

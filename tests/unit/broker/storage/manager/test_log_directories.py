@@ -482,7 +482,7 @@ def test_a_roster_that_makes_no_sense_is_ignored(disk: MemoryFiles, ids: Ids) ->
 
 
 def test_the_doubt_of_a_start_outlives_another_disks_failure(disk: MemoryFiles, ids: Ids) -> None:
-    """What was full at the start may still owe where its logs begin when it has room for more."""
+    """A disk that was full at the start may still owe its log starts when it has room for more."""
     paths = (ONE, TWO, "/disk3/broker-1")
     opened(disk, ids, *paths).close(clean=False)
     disk.kill()

@@ -72,7 +72,7 @@ class Life:
     # ---- asking again
 
     def ask(self, request: Callable[[], Any]) -> Any:
-        """What comes of a request, asked once more when it was refused for now."""
+        """The result of a request, asked once more when it was refused for now."""
         try:
             return request()
         except (OSError, PylogError) as error:
@@ -233,7 +233,7 @@ class Life:
         yield "make it again"
 
     def maintain(self) -> None:
-        """What could not be done is done the next time."""
+        """Do the upkeep; work that could not be done is done the next time."""
         for _ in range(3):
             self.now_ms += 300_000
             marks = {log.topic_partition: log.log_end_offset for log in self.manager.logs}
@@ -335,7 +335,7 @@ def play(life: Life) -> list[tuple[str, Portrait, Portrait]]:
 
 @pytest.fixture(scope="module")
 def undisturbed() -> tuple[int, list[tuple[str, Portrait, Portrait]]]:
-    """How many operations a life has, and what it looks like."""
+    """The number of operations in a life, and its portraits."""
     shortage = Shortage(-1, 0)
     told = play(Life(shortage))
     return shortage.seen, told

@@ -1,4 +1,4 @@
-"""How many producers a log and a broker know: new ones are refused, known ones never."""
+"""The number of producers that a log and a broker know: new ones are refused, known ones never."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def names(files: MemoryFiles) -> list[str]:
 
 
 def stored(files: MemoryFiles, offset: int) -> dict[int, ProducerEntry]:
-    """What the snapshot before `offset` says."""
+    """The producers in the snapshot before `offset`."""
     path = f"{DIRECTORY}/{offset:020d}"
     packed, forgot = restore(
         files.read_all(f"{path}.snapshot"), files.read_all(f"{path}.producers")

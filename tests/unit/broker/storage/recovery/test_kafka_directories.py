@@ -248,7 +248,7 @@ def test_epochs_and_topic_ids(directory: str) -> None:
 
 
 def test_a_cut_batch_ends_the_log() -> None:
-    """What Kafka's own recovery kept is what ours keeps."""
+    """Our recovery keeps the same bytes as Kafka's own."""
     for name, log in content("unclean/unclean-0", ".log").items():
         kept = content("recovered/unclean-0", ".log")[name]
         assert log.startswith(kept)

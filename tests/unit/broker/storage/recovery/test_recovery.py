@@ -1,4 +1,4 @@
-"""What a start makes of torn tails, rot, missing pieces and wrong caches."""
+"""A start with torn tails, rot, missing pieces and wrong caches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start need not read: unchanged logs, segments below the recovery point."""
+"""The parts that a start need not read: unchanged logs, segments below the recovery point."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ def test_the_largest_time_is_that_of_what_is_whole() -> None:
 
 
 def test_a_file_that_is_too_short_is_no_rot() -> None:
-    """Who writes behind it would write to the wrong place."""
+    """A write behind it would go to the wrong position."""
     world = written(5)
     del world.files.names[FIRST].data[-1:]
     with pytest.raises(CorruptSegment, match="ends 1 bytes too early"):

@@ -1,4 +1,5 @@
-"""Which segments go, and which never: by time, size, start; the high watermark; the clock."""
+"""The segments that go, and those that never do: by time, size, start; the high watermark; the
+clock."""
 
 from __future__ import annotations
 
@@ -160,7 +161,7 @@ def test_each_jump_counts_for_what_was_written_before_it() -> None:
 
 
 def test_a_clock_that_is_set_all_the_time_is_remembered_in_little_room() -> None:
-    """What is forgotten of it errs towards keeping."""
+    """Steps that it forgets make it err towards keeping."""
     clock = RetentionClock()
     for turn in range(1_000):
         clock.tick(turn * 1000, WALL_MS + turn * 1000 + turn % 2 * DAY)

@@ -1,4 +1,4 @@
-"""What operators do to groups, against a real coordinator behind the messages."""
+"""Operators' work on groups, against a real coordinator behind the messages."""
 
 from __future__ import annotations
 

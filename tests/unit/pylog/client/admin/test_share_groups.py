@@ -1,4 +1,4 @@
-"""What operators do to share groups, against a real coordinator behind the messages."""
+"""Operators' work on share groups, against a real coordinator behind the messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the admin client and the command line tell of transactions, and how they abort them."""
+"""Transactions as the admin client and the command line describe and abort them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When framed ports are tried: the rests of Kafka's ClusterConnectionStates."""
+"""The times at which framed ports are tried: the rests of Kafka's ClusterConnectionStates."""
 
 from __future__ import annotations
 

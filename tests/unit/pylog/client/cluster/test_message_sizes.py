@@ -125,7 +125,7 @@ def test_an_answer_over_the_limit_of_grpc_goes_over_frames(modest: FakeCluster) 
 def test_metadata_over_the_clients_limit(
     modest: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What a client keeps of its topics, asked for by nobody in particular."""
+    """The metadata that a client keeps of its topics, asked for by nobody in particular."""
     make_many_topics(modest)
     with consumer(modest) as reading:
         reading.subscribe(pattern=".*")

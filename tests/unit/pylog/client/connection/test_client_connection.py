@@ -42,7 +42,7 @@ def message(body: bytes) -> bytes:
 
 
 def feed(core: Core, data: bytes, step: int = 1 << 30) -> list[Event[str]]:
-    """What the core says of the bytes, in pieces of at most `step`."""
+    """The core's events for the bytes, in pieces of at most `step`."""
     events: list[Event[str]] = []
     while data:
         buffer = core.free_buffer()

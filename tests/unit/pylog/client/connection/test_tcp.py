@@ -36,7 +36,7 @@ async def _connection(
 def _read_to_the_end(
     thread: LoopThread, listener: socket.socket, *, lent: bool, reset: bool
 ) -> int:
-    """How many bytes were read, one at each call, until there were no more."""
+    """The number of bytes that were read, one at each call, until there were no more."""
 
     async def read() -> int:
         loop = asyncio.get_running_loop()

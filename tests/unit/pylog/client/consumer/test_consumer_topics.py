@@ -1,4 +1,4 @@
-"""What a consumer reads: topics that come and go, patterns, names that are none."""
+"""The topics that a consumer reads: topics that come and go, patterns, names that are none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who reads what: Kafka's assignors by example, and what holds for all of them."""
+"""The assignments: Kafka's assignors by example, and the rules for all of them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def settled(
     plan: Plan,
     rebalances: int = 2,
 ) -> Plan:
-    """What the group comes to: a cooperative one rebalances until nothing is to be given up."""
+    """The group's final plan: a cooperative one rebalances until nothing is to be given up."""
     for generation in range(1, rebalances + 2):
         after = assignor.assign(counts, joined_again(assignor, members, plan, generation))
         if not assignor.cooperative or after == plan:

@@ -137,7 +137,7 @@ class World:
         return effect
 
     def user_runs(self) -> list[tuple[str, list[TopicPartition]]]:
-        """What the user's next poll runs."""
+        """Run the callbacks that the user's next poll runs."""
         self.diary.told.clear()
         while self.for_user:
             callback = self.for_user.popleft()

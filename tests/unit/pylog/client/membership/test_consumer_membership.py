@@ -104,7 +104,7 @@ class World:
         return request
 
     def user_runs(self) -> list[tuple[str, list[TopicPartition]]]:
-        """What the user's next poll runs."""
+        """Run the callbacks that the user's next poll runs."""
         self.diary.told.clear()
         while self.for_user:
             callback = self.for_user.popleft()

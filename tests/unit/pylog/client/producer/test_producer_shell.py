@@ -211,7 +211,7 @@ def test_an_answer_that_never_comes_ends_in_a_named_time_out(cluster: FakeCluste
     with producer(cluster, delivery_timeout_ms=300) as p:
         with pytest.raises(errors.DeliveryTimedOut, match=r"one-0: .*delivery_timeout_ms=300"):
             p.send("one", b"a").result(5)
-        # What comes next neither repeats the lost sequence nor fails.
+        # The next record neither repeats the lost sequence nor fails.
         assert p.send("one", b"b").result(5).offset == 1
 
 

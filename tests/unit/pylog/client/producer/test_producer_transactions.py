@@ -38,7 +38,7 @@ def producer(cluster: FakeCluster, name: str = "a", **config: Any) -> Producer:
 
 
 def committed(cluster: FakeCluster, *topics: str) -> list[bytes]:
-    """What readers of committed records see now; of one partition in its order."""
+    """The records that readers of committed records see now; of one partition in its order."""
     found = []
     with Consumer(
         bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed"

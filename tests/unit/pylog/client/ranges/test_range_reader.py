@@ -58,7 +58,7 @@ def fill(partition: FakePartition, *batches: int) -> None:
 
 
 def ranges(items: list[Batches | Skipped | Damaged]) -> list[tuple[int, int] | Skipped | Damaged]:
-    """What came: each batch as (first, last) offset."""
+    """The items that came: each batch as (first, last) offset."""
     found: list[tuple[int, int] | Skipped | Damaged] = []
     for item in items:
         if isinstance(item, Skipped | Damaged):

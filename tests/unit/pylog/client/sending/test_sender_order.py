@@ -193,7 +193,7 @@ def test_a_batch_does_not_move_behind_one_that_was_accepted_before_it() -> None:
     ]
     assert isinstance(failed, BatchFailed)
     assert isinstance(failed.error, errors.OutOfOrderSequenceNumber)
-    # What follows stands behind the accepted one under the same producer id.
+    # Later batches stand behind the accepted one under the same producer id.
     assert rest == [SendRequest(1, 6, (third,))]
     assert (third.producer_id, third.base_sequence) == (7, 3)
 
@@ -212,7 +212,7 @@ def test_all_that_was_sent_behind_a_batch_that_may_not_move_fails_with_it() -> N
     assert [batch for batch, _ in failures(effects)] == [a, c, d]
     assert [text for _, text in failures(effects)[1:]] == [behind, behind]
     assert effects[3:] == [RequestProducerId()]
-    # What was not sent yet goes on under a fresh id.
+    # Batches that were not sent yet go on under a fresh id.
     assert world.sender.on_producer_id(world.now_ms, 8, 0) == [SendRequest(1, 8, (queued,))]
 
 

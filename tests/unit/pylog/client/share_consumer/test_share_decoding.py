@@ -1,4 +1,4 @@
-"""What was acquired becomes records, and what is none is acknowledged by the consumer itself."""
+"""Acquired offsets become records, and the consumer itself acknowledges those that are none."""
 
 from __future__ import annotations
 

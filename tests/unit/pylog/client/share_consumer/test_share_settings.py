@@ -1,4 +1,4 @@
-"""What a share consumer takes, and what it refuses by name."""
+"""The settings that a share consumer takes, and those that it refuses by name."""
 
 from __future__ import annotations
 

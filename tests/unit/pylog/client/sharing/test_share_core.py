@@ -73,7 +73,7 @@ class World:
         self.core.on_answer(0, join, ShareHeartbeatAnswer(1, 5_000, target))
 
     def step(self, after_ms: int = 0) -> list[Any]:
-        """What is sent for records, or to find somebody."""
+        """The requests that are sent for records, or to find a broker."""
         self.now_ms += after_ms
         effects = self.core.poll(self.now_ms).effects
         beats = (ShareHeartbeat,) if self.core.membership.target else ()

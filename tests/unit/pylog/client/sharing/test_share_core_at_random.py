@@ -50,7 +50,7 @@ Place = tuple[int, int]
 
 @dataclass
 class Session:
-    """What a broker knows of the member."""
+    """A broker's state of the member."""
 
     epoch: int = 0
     partitions: set[int] = field(default_factory=set)
