@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ import pytest
 from pylog import AdminClient, errors
 from pylog.client.ranges.range_reader import RangeReader
 from pylog.client.settings import CONSUMER_SETTINGS
+from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from pylog.records.reader import iter_records
@@ -270,3 +272,29 @@ def test_all_brokers_die_behind_the_decision(
         cluster.start(broker)
     table.becomes([], [b"new"], [])
     assert [first for first, _ in table.bounds()] == [3, 3, 3]
+
+
+def test_one_broker_is_killed_at_any_moment_behind_the_decision() -> None:
+    """It may look empty for a moment after the start, and never has rows of two batches."""
+    rng = random.Random(20)
+    with LocalCluster() as small, RawClient(small.bootstrap_servers) as client:
+        world = RawTransactions(client)
+        client.create_topic("t", partitions=PARTITIONS)
+        old_rows(world, "t")
+        table, sink = Table(small, world, "t"), RawSink(world, "q")
+        before = [b"old", b"old"]
+        for batch in range(5):
+            new = [b"%d" % batch] * 3
+            won = sink.staged(batch, "t", new)
+            first = first_staged(world, "t", new[0], table)
+            sink.decide(batch, won, overwritten=[table.overwritten(first, 3, 3)])
+            SYSTEM_CLOCK.sleep(rng.choice((0, 0.002, 0.005, 0.01, 0.03)))
+            small.kill(1)
+            small.start(1)
+            seen = [table.rows(0)]
+            while seen[-1] != new:
+                assert seen[-1] in (before, [], None), seen
+                assert len(seen) < 10_000
+                seen.append(table.rows(0))
+            before = new
+        table.reader.close()
