@@ -14,7 +14,7 @@ from pylog.model import LATEST_TIMESTAMP, RangeSplit, TopicPartition
 from pylog.records.batch import iter_headers
 from pylog_connector.byte_ranges import ByteRanges
 from pylog_connector.options import source_options
-from tests.fakes.micro_batches import Checkpoint, Run
+from tests.fakes.micro_batches import Checkpoint, Row, Run
 
 pytestmark = pytest.mark.integration
 
@@ -107,3 +107,39 @@ def test_a_query_over_transactions_stays_below_the_bytes_that_it_may_read(
             assert found is not None
             sizes.append(found[at])
         assert sum(sizes) <= most
+
+
+def test_a_limited_query_survives_the_death_of_a_leader() -> None:
+    with LocalCluster(brokers=3) as cluster:
+        address = cluster.bootstrap_servers
+        admin = AdminClient(bootstrap_servers=address)
+        admin.create_topics([NewTopic("kills", 3, 3)])
+        with Producer(bootstrap_servers=address, batch_size=2_000) as producer:
+            for number in range(3_000):
+                producer.send("kills", b"%d" % number, partition=number % 3)
+        [topic] = admin.describe_topics(["kills"]).values()
+        leader = topic.partitions[0].leader
+        assert leader is not None
+        batches = 0
+
+        def dies(_rows: list[Row]) -> None:
+            nonlocal batches
+            batches += 1
+            if batches == 3:
+                cluster.kill(leader)
+
+        options = {
+            "pylog.bootstrap.servers": address,
+            "subscribe": "kills",
+            "startingOffsets": "earliest",
+            "maxBytesPerTrigger": "4k",
+            "maxBytesPerPartition": "2k",
+        }
+        with Run(options, Checkpoint(), available_now=True, sink=dies) as run:
+            rows = run.drain()
+        assert batches > 6
+        assert sorted(int(row[3]) for row in rows) == [*range(3_000)]
+        for partition in range(3):
+            offsets = [row[2] for row in rows if row[1] == partition]
+            assert offsets == sorted(offsets)
+        admin.close()

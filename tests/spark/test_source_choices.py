@@ -150,3 +150,23 @@ def test_bytes_bound_batches_and_tasks(cluster: FakeCluster, reads: Reads) -> No
     assert sum(rows) == len(reads.out()) == 41
     assert max(rows) <= 16
     assert len(rows) == 3
+
+
+def test_options_narrow_what_is_read(cluster: FakeCluster, reads: Reads) -> None:
+    """Also where neither key nor timestamp is among the columns."""
+    for number, partition in enumerate(cluster.create_topic("a", 3).partitions):
+        for time in (1_000, 2_000, 3_000):
+            names = [b"%d-%d-%s" % (number, time, key or b"none") for key in KEYS]
+            partition.append(encode_batch(names, keys=KEYS, timestamps=time))
+    chosen = {"partitions": "0,2", "keys": '["x",null]', "minTimestamp": 2_000}
+    wanted = [
+        f"{p}-{time}-{key}" for p in (0, 2) for time in (2_000, 3_000) for key in ("none", "x")
+    ]
+    assert values(reads.batch(**chosen)) == wanted
+    reader = reads.spark.read.format("pylog").options(**reads.with_options({**chosen}))
+    assert values(reader.schema("value binary").load()) == wanted
+    assert sum(reads.run(**chosen, startingOffsets="earliest")) == len(wanted)
+    assert reads.out() == wanted
+
+
+KEYS = [b"x", b"y", None]
