@@ -540,7 +540,7 @@ SHARE_CONSUMER_SETTINGS: Final = ConfigTable(
             high=INT_MAX,
         ),
         ConfigKey("check.crcs", bool, True, "Verify the CRC of each fetched batch."),
-        ConfigKey("client.rack", str, "", "Where this client runs; its requests carry it."),
+        ConfigKey("client.rack", str, "", "Where this client runs; brokers are told."),
         ConfigKey("deserializer", object, None, "(topic, data) or (data) -> object, for both."),
         ConfigKey("key.deserializer", object, None, "The same, for keys only."),
         ConfigKey("value.deserializer", object, None, "The same, for values only."),
