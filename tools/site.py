@@ -1,7 +1,8 @@
 """Gathers the pages of the documentation for MkDocs; `make site` builds them.
 
 `python tools/site.py` copies them to build/site-pages as they lie in the repository, so that links
-work there as they do here. With `--requirements` it prints what MkDocs is installed by.
+work there as they do here, and makes a page that lists the decisions. With `--requirements` it
+prints what MkDocs is installed by.
 """
 
 from __future__ import annotations
@@ -23,6 +24,22 @@ def gather() -> None:
     for name in TOP:
         shutil.copy(ROOT / name, PAGES / name)
     shutil.copytree(ROOT / "docs", PAGES / "docs")
+    (PAGES / "docs/decisions/index.md").write_text(list_of_decisions())
+
+
+def list_of_decisions() -> str:
+    """A page with the titles of all decisions, each a link."""
+    lines = [
+        "# Decisions",
+        "",
+        "Each page says what was decided, and why.",
+        "",
+    ]
+    for path in sorted((ROOT / "docs/decisions").glob("*.md")):
+        title = path.read_text().partition("\n")[0].removeprefix("# ")
+        number, _, words = title.partition(". ")
+        lines.append(f"- {number}: [{words}]({path.name})")
+    return "\n".join(lines) + "\n"
 
 
 def requirements() -> list[str]:
