@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks groups shares transactions exactly-once flood kafka-tools console-browser notebook lint proto docs bench peers wheel
+.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks groups shares transactions exactly-once flood kafka-tools console-browser notebook lint proto docs site bench peers wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -109,6 +109,12 @@ docs: setup ## regenerate docs/, the dashboard and the types of settings from th
 	$(PY) tools/configuration.py
 	$(PY) tools/typed_settings.py
 	$(PY) tools/monitoring.py
+
+site: setup ## the documentation as web pages, in build/site
+	@test -x build/site-venv/bin/mkdocs || ($(PY) -m venv build/site-venv && \
+	  build/site-venv/bin/python -m pip install -q $$($(PY) tools/site.py --requirements))
+	$(PY) tools/site.py
+	NO_MKDOCS_2_WARNING=1 build/site-venv/bin/mkdocs build --quiet --strict
 
 bench: setup ## figures beside bare limits of the same run
 	$(PY) -m bench

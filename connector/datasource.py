@@ -115,9 +115,10 @@ def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
     return projection(schema, include_headers=options.include_headers)
 
 
-def refusal_to_overwrite() -> str | None:
+def refusal_to_overwrite(*, exactly_once: bool) -> str | None:
     """Why a batch write in mode `overwrite` is refused; None where it is not."""
-    source = PylogDataSource({BOOTSTRAP: "host:1", "topic": "topic"})
+    options = {BOOTSTRAP: "host:1", "topic": "topic", EXACTLY_ONCE: str(exactly_once).lower()}
+    source = PylogDataSource(options)
     try:
         source.writer(StructType([StructField("value", BinaryType())]), overwrite=True)
     except SaveMode as error:

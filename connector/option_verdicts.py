@@ -18,6 +18,7 @@ from pylog_connector.errors import ConnectorError, MissingOption
 from pylog_connector.option_names import (
     BOOTSTRAP,
     BOOTSTRAP_ALIAS,
+    EXACTLY_ONCE,
     SELECTIONS,
     STREAM_ONLY,
     check_name,
@@ -125,7 +126,7 @@ def option_verdicts(
         else:
             found.append(OptionVerdict(name, "", Becomes.WORKS, _UNKNOWN))
     found += [OptionVerdict(name, "", Becomes.REFUSED, why) for name, why in missing.items()]
-    return found + _modes(use, mode, output_mode)
+    return found + _modes(use, mode, output_mode, options)
 
 
 def _refusals(
@@ -150,8 +151,10 @@ def _refusals(
             if not _stands_for(name, (*refused, *unknown)):
                 missing[name] = f"it{_text(error).removeprefix(name)}"
         except ConnectorError as error:
-            name = _blamed(error, [name for name in kept if name not in stand_ins])
-            refused[name] = _reason(error, name, options[name])
+            blamed = _blamed(error, [name for name in kept if name not in stand_ins])
+            if blamed is None:
+                return refused, {**missing, "options": _text(error)}
+            refused[blamed] = _reason(error, blamed, options[blamed])
         else:
             return refused, missing
 
@@ -175,8 +178,10 @@ def _stands_for(name: str, others: Collection[str]) -> bool:
     return any(given.lower() == other.lower() for given in others for other in alike)
 
 
-def _blamed(error: ConnectorError, names: list[str]) -> str:
-    """The option whose name an error begins with; it may stand there as pylog spells it."""
+def _blamed(error: ConnectorError, names: list[str]) -> str | None:
+    """The option whose name an error begins with; it may stand there as pylog spells it. None for
+    an error about the options as a whole.
+    """
     text = _text(error).lower()
     starts = [
         name
@@ -184,8 +189,7 @@ def _blamed(error: ConnectorError, names: list[str]) -> str:
         for start in (name.lower(), own_name(name.lower()))
         if re.match(re.escape(start) + r"(?![a-z])", text)
     ]
-    assert starts, f"no option of {names} is named first in {text!r}"
-    return max(starts, key=len)
+    return max(starts, key=len, default=None)
 
 
 def _text(error: ConnectorError) -> str:
@@ -213,13 +217,15 @@ def _idle(options: Mapping[str, str], use: Use) -> dict[str, str]:
     return found
 
 
-def _modes(use: Use, mode: str | None, output_mode: str | None) -> list[OptionVerdict]:
+def _modes(
+    use: Use, mode: str | None, output_mode: str | None, options: Mapping[str, str]
+) -> list[OptionVerdict]:
     if use is Use.WRITE:
         name = (mode or "error").lower()
         if name == "append":
             return [OptionVerdict("mode", repr(mode), Becomes.WORKS)]
         if name == "overwrite":
-            return [_overwrite()]
+            return [_overwrite(options)]
         shown = repr(mode) if mode else ""
         why = "Spark has no such save mode" if name not in _SPARKS_MODES else _NO_INTERFACE
         said = why if mode else f"without one it is 'error', and {why}"
@@ -236,9 +242,10 @@ _SPARKS_MODES: Final = ("error", "errorifexists", "default", "ignore")
 _NO_INTERFACE: Final = "Spark has no interface for it in data sources in Python"
 
 
-def _overwrite() -> OptionVerdict:
+def _overwrite(options: Mapping[str, str]) -> OptionVerdict:
     from pylog_connector.datasource import refusal_to_overwrite  # it imports Spark
 
-    why = refusal_to_overwrite()
+    once = [value for name, value in options.items() if name.lower() == EXACTLY_ONCE]
+    why = refusal_to_overwrite(exactly_once=not once or once[-1].strip().lower() != "false")
     becomes = Becomes.WORKS if why is None else Becomes.REFUSED
     return OptionVerdict("mode", "'overwrite'", becomes, why or "")

@@ -163,6 +163,25 @@ def check_values(options: Mapping[str, str]) -> None:
     _number(given, IDEMPOTENCY_RETENTION)
 
 
+_OF_SPARKS_SOURCE: Final = frozenset(
+    {
+        *SELECTIONS,
+        *STARTS,
+        *ENDS,
+        "startingOffsetsByTimestampStrategy",
+        "minOffsetsPerTrigger",
+        "maxTriggerDelay",
+        "maxOffsetsPerTrigger",
+        "minPartitions",
+        "maxRecordsPerPartition",
+        "includeHeaders",
+        "failOnDataLoss",
+        "kafkaConsumer.pollTimeoutMs",
+        "fetchOffset.numRetries",
+        "fetchOffset.retryIntervalMs",
+    }
+)
+"""Options of reads that Spark's Kafka sink ignores, and that ours takes for that reason."""
 _WEAKER: Final = {
     "acks": "the sink loses nothing, which needs all",
     "enable.idempotence": "the sink's retries repeat and reorder nothing",
@@ -190,7 +209,7 @@ def _beside_the_point(options: Mapping[str, str], *, sink: bool) -> dict[str, st
     asked = {name: own_name(name.lower()) for name in options}
     here, there = (SINK_CLIENT, SOURCE_CLIENT) if sink else (SOURCE_CLIENT, SINK_CLIENT)
     settings = {PREFIX + key.name for key in there} - {PREFIX + key.name for key in here}
-    known = {name.lower() for name in SOURCE if name != COMMIT_GROUP} if sink else {"topic"}
+    known = {name.lower() for name in _OF_SPARKS_SOURCE} if sink else {"topic"}
     one, other = ("sink", "reads") if sink else ("source", "writes")
     found = {
         name: f"it is for {other}, and a {one} has no use for it"
@@ -306,12 +325,13 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """The options of a write, checked; errors name option, value and remedy."""
     check_names(options)
     given = _lowered(options)
-    if COMMIT_GROUP in given:
-        raise OptionNotApplicable(
-            f"{COMMIT_GROUP}={given[COMMIT_GROUP]!r} is an option of the source; the sink takes "
-            f"{BOOTSTRAP}, topic, {SINK_ID}, {IDEMPOTENCY_KEY}, {EXACTLY_ONCE} and {PREFIX}"
-            "<producer setting>"
-        )
+    for name in SOURCE:
+        if name.lower() in given and name not in _OF_SPARKS_SOURCE:
+            raise OptionNotApplicable(
+                f"{name}={given[name.lower()]!r} is an option of the source; the sink takes "
+                f"{BOOTSTRAP}, topic, {SINK_ID}, {IDEMPOTENCY_KEY}, {EXACTLY_ONCE} and {PREFIX}"
+                "<producer setting>"
+            )
     check_values(options)
     exactly_once = _flag(given, EXACTLY_ONCE, default=EXACTLY_ONCE_DEFAULT)
     _check_exactly_once(given, exactly_once=exactly_once)

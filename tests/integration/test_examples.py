@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyarrow import dataset
 
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer
 
@@ -154,6 +159,116 @@ def test_each_record_is_transformed_exactly_once(cluster: LocalCluster) -> None:
         while records := consumer.poll(2):
             euros += [record.value for record in records]
     assert sorted(euros) == sorted(b"%d.%02d" % divmod(n, 100) for n in range(COUNT))
+
+
+def run(name: str, cluster: LocalCluster, *arguments: str) -> list[str]:
+    """The lines of an example that ends by itself."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name, *arguments, "--bootstrap", cluster.bootstrap_servers],
+        capture_output=True, text=True, check=False, timeout=900,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-5_000:]
+    return done.stdout.splitlines()
+
+
+def test_a_table_is_made_anew_from_its_changes(cluster: LocalCluster, tmp_path: Path) -> None:
+    name, source, target = "change_capture.py", tmp_path / "a.sqlite", tmp_path / "b.sqlite"
+    topic = ("--topic", "customers")
+    assert run(name, cluster, "publish", *topic, "--database", str(source)) == ["published 0"]
+    with sqlite3.connect(source) as table:
+        for number in range(50):
+            table.execute("insert into customers values (?, ?, 'Rome')", (number, f"c{number}"))
+        table.execute("update customers set city = 'Oslo' where id % 2")
+        table.execute("delete from customers where id % 5 = 0")
+        table.execute("update customers set id = 1000 where id = 1")
+        table.execute("update customers set name = null where id = 2")
+    for published in (50 + 25 + 10 + 2 + 1, 0):
+        lines = run(name, cluster, "publish", *topic, "--database", str(source))
+        assert lines == [f"published {published}"]
+    assert run(name, cluster, "restore", *topic, "--database", str(target)) == ["restored 40"]
+    with sqlite3.connect(source) as one, sqlite3.connect(target) as other:
+        rows = "select * from customers order by id"
+        assert other.execute(rows).fetchall() == one.execute(rows).fetchall()
+
+
+def test_features_as_they_are_and_as_they_were(cluster: LocalCluster) -> None:
+    assert run("feature_store.py", cluster, "--drivers", "3") == [
+        "now driver-0 20 5.0", "now driver-1 21 4.5", "now driver-2 22 4.0",
+        "at 13:30 driver-0 10 5.0", "at 13:30 driver-1 11 4.5", "at 13:30 driver-2 12 4.0",
+    ]  # fmt: skip
+
+
+def test_the_tests_of_a_pipeline() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", EXAMPLES / "test_pipeline.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout
+    assert "4 passed" in done.stdout
+
+
+def events(cluster: LocalCluster, first: int, count: int) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(first, first + count):
+            at = f"2026-01-{1 + n % 3:02}T00:00:00Z"
+            producer.send("readings", json.dumps({"device": f"d{n % 7}", "at": at, "value": n}))
+        producer.send("readings", "no event")
+        producer.send("readings", "{}")
+
+
+def test_events_become_a_table(cluster: LocalCluster, tmp_path: Path) -> None:
+    with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("readings", 2, 1)])
+    arguments = ("--topic", "readings", "--out", str(tmp_path))
+    for number in range(2):
+        events(cluster, 300 * number, 300)
+        lines = run("etl_to_parquet.py", cluster, *arguments)
+        assert lines[-2:] == [f"events {300 * (number + 1)}", f"rejected {2 * (number + 1)}"]
+    table = dataset.dataset(tmp_path / "events", partitioning="hive").to_table()
+    assert sorted(table["value"].to_pylist()) == list(range(600))
+    assert {str(day) for day in table["day"].to_pylist()} == {f"2026-01-0{d}" for d in (1, 2, 3)}
+
+
+def test_every_order_has_one_invoice(cluster: LocalCluster, tmp_path: Path) -> None:
+    """Also when the pipeline is killed between two batches, or in one."""
+    servers = cluster.bootstrap_servers
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics(
+            [NewTopic(name, 2, 1) for name in ("orders", "invoices", "invoices-totals")]
+        )
+    with Producer(bootstrap_servers=servers) as producer:
+        for n in range(COUNT):
+            order = {"customer": f"c{n % 7}", "amount": n, "currency": ("EUR", "USD")[n % 2]}
+            producer.send("orders", json.dumps(order), key=order["customer"])
+        producer.send("orders", json.dumps({"customer": "c0", "amount": 1, "currency": "XXX"}))
+        producer.send("orders", "no order")
+    arguments = ("--orders", "orders", "--invoices", "invoices", "--checkpoint", str(tmp_path))
+    name = "exactly_once_pipeline.py"
+    command = [sys.executable, EXAMPLES / name, "--bootstrap", servers, *arguments]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        start_new_session=True,
+    ) as killed:  # fmt: skip
+        assert killed.stdout is not None
+        assert killed.stdout.readline().startswith("batch 0")
+        os.killpg(killed.pid, signal.SIGKILL)
+    run(name, cluster, *arguments)
+    invoices = json_values(cluster, "invoices")
+    assert len({invoice["number"] for invoice in invoices}) == len(invoices) == COUNT
+    owed: Counter[str] = Counter()
+    for total in json_values(cluster, "invoices-totals"):
+        owed[total["customer"]] += round(100 * total["euros"])
+    expected: Counter[str] = Counter()
+    for n in range(COUNT):
+        expected[f"c{n % 7}"] += 100 * n if n % 2 == 0 else 90 * n
+    assert owed == expected
+
+
+def json_values(cluster: LocalCluster, topic: str) -> list[dict[str, Any]]:
+    """What readers of committed records see."""
+    with Consumer(
+        topic, bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest",
+        isolation_level="read_committed", value_deserializer=json.loads,
+    ) as consumer:  # fmt: skip
+        return [value for value in consumer.to_pandas()["value"]]
 
 
 def _stored(connection: sqlite3.Connection) -> int:

@@ -129,7 +129,12 @@ def test_60_refusals(spark: SparkSession, cluster: FakeCluster) -> None:
             {"topics": "a"},
             ["[PYLOG_UNKNOWN_OPTION] topics='a'", "or topic (to write)"],
         ),
-        ("select 'v' value", {"subscribe": "a"}, ["[PYLOG_OPTION_NOT_APPLICABLE] subscribe='a'"]),
+        ("select 'v' value", {"subscribe": "a"}, ["[PYLOG_SINK_SCHEMA] there is neither"]),
+        (
+            "select 'v' value",
+            {"topic": "a", "pylog.commit.group": "g"},
+            ["[PYLOG_OPTION_NOT_APPLICABLE] pylog.commit.group='g'"],
+        ),
         ("select 'k1' key, 'v' value, cast(null as string) topic", {}, ["[PYLOG_SINK_ROW] ", "k1"]),
         (
             "select 'k2' key, repeat('x', 20971520) value",

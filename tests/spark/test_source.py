@@ -165,7 +165,7 @@ def test_large_and_compressed_records_come_in_pieces(cluster: FakeCluster, reads
         ({"subscribe": ""}, "PYLOG_INVALID_OPTION", "names no topic"),
         ({"failOnDataLoss": "maybe"}, "PYLOG_INVALID_OPTION", "true or false"),
         ({"maxOffsetsPerTrigger": "0"}, "PYLOG_INVALID_OPTION", "at least 1"),
-        ({"topic": "a"}, "PYLOG_OPTION_NOT_APPLICABLE", "subscribe"),
+        ({"sinkId": "a"}, "PYLOG_OPTION_NOT_APPLICABLE", "option of the sink"),
         ({"pylog.bootstrap.servers": "h"}, "PYLOG_INVALID_OPTION", "host:port"),
         ({"subscribe": None}, "PYLOG_MISSING_OPTION", "subscribePattern, or assign"),
         ({"startingOffsets": "{"}, "PYLOG_INVALID_OPTION", "startingOffsets='{' is not valid JSON"),

@@ -100,6 +100,15 @@ def test_overwriting_is_as_the_format_decides() -> None:
     assert verdict.becomes is Becomes.WORKS or "append" in verdict.because
 
 
+def test_an_overwrite_without_exactly_once_is_refused() -> None:
+    plain = {**WRITE, "Pylog.Exactly.Once": "FALSE"}
+    [refused] = [
+        one for one in option_verdicts(plain, Use.WRITE, mode="overwrite") if one.option == "mode"
+    ]
+    assert refused.becomes is Becomes.REFUSED
+    assert "mode('append')" in refused.because
+
+
 def test_of_unknown_values_the_names_are_judged() -> None:
     unknown = ["kafka.bootstrap.servers", "subscribe", "kafka.auto.offset.reset", "groupIdPrefix"]
     assert becomes(option_verdicts({}, Use.READ_STREAM, unknown=unknown)) == {
