@@ -164,6 +164,8 @@ class GroupSwarm:
     small_slice_bytes: int  # more is decoded beside the loop
 
 
+MOVES_SHARE = 0.2
+
 TRANSACTIONS_SHARE = 0.3
 
 PRODUCER_FAULTS = ("crash", "zombie", "stall", "pause")
@@ -235,11 +237,13 @@ def draw(
     metadata_rng: random.Random,
     groups_rng: random.Random,
     transactions_rng: random.Random,
+    moves_rng: random.Random,
     groups: bool | None = None,
     transactions: bool | None = None,
+    moves: bool | None = None,
 ) -> Swarm:
-    """The parameters of one seed. `groups`, `transactions`: whether there are some; None: as drawn,
-    too. A seed without them is what it was before there were any.
+    """The parameters of one seed. `groups`, `transactions`, `moves`: whether there are some; None:
+    as drawn, too. A seed without them is what it was before there were any.
     """
     swarm = _draw(rng, clients_rng)
     late = rng.random() < LATE_LIVES_SHARE
@@ -283,7 +287,17 @@ def draw(
     drawn = transactions_rng.random() < TRANSACTIONS_SHARE and swarm.groups is None
     if drawn if transactions is None else transactions:
         swarm = with_transactions(swarm, transactions_rng)
+    drawn = moves_rng.random() < MOVES_SHARE and not late
+    if drawn if moves is None else moves:
+        swarm = with_moves(swarm, moves_rng)
     return swarm
+
+
+def with_moves(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Partitions move between more brokers than they have replicas."""
+    brokers = max(swarm.brokers, swarm.replication_factor + rng.choice((1, 1, 2)))
+    times = rng.choice((1, 2, 4))
+    return replace(swarm, brokers=brokers, faults=(*swarm.faults, *("move",) * times))
 
 
 def with_transactions(swarm: Swarm, rng: random.Random) -> Swarm:
