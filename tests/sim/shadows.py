@@ -123,7 +123,7 @@ class Shadows:
         del self._readings[broker, key]
         self._dropped.pop((broker, key), None)
         self._closed.discard((broker, key))
-        self.ghosts[key].shadows[broker] = Shadow()
+        self.ghosts[key].shadows[broker] = Shadow(begun_anew=True)
 
     def has_seen(self, broker: BrokerId, topic_id: TopicId, number: int) -> bool:
         """Whether the broker has ever made its replica."""
