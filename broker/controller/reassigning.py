@@ -13,8 +13,9 @@ Two rules keep everything that is committed:
   empty one a moment later. A fetch that it sent in between, on behalf of the old one, would prove
   to the leader what the new one does not hold; it is of an earlier epoch, and is refused.
 
-Where the ISR has `min.insync.replicas` members, the end waits until it has so many without those
-that leave. Apache Kafka does not wait: it then refuses acks=all where it took it a moment before.
+The end waits until the ISR has `min.insync.replicas` members without those that leave. Apache Kafka
+does not wait: it may refuse acks=all then where it took it a moment before, and has fewer copies of
+what was acknowledged.
 """
 
 from __future__ import annotations
@@ -96,13 +97,11 @@ def completed(partition: PartitionRecord, *, min_isr: int, live: Live) -> Partit
     The leader epoch always rises. A leader hears of the end by an answer that tells its ISR and not
     its replicas, and must not take that for all that has changed.
     """
-    target, isr = partition.target_replicas, partition.isr
-    stay = tuple(broker for broker in isr if broker in target)
+    target = partition.target_replicas
+    stay = tuple(broker for broker in partition.isr if broker in target)
     if not set(partition.adding_replicas) <= set(stay) or not any(map(live, stay)):
         return None
-    if is_enough(isr, partition.original_replicas, min_isr) and not is_enough(
-        stay, target, min_isr
-    ):
+    if not is_enough(stay, target, min_isr):
         return None
     ended = _with_replicas(partition, target, adding=(), removing=(), directory_for=_none_is_new)
     return next_state(ended, isr=stay, min_isr=min_isr, live=live, new_epoch=True)

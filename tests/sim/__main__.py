@@ -28,6 +28,7 @@ def main() -> int:
     parser.add_argument(
         "--transactions", action="store_true", help="transactional producers in all seeds"
     )
+    parser.add_argument("--moves", action="store_true", help="partitions move in all seeds")
     parser.add_argument("--trace", action="store_true", help="print every event of --seed")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
     given = parser.parse_args()
@@ -38,6 +39,7 @@ def main() -> int:
             _say if given.trace else None,
             groups=given.groups,
             transactions=given.transactions,
+            moves=given.moves,
         )
         _tell(outcome)
         _say(f"{outcome.events} events, trace {outcome.hash:08x}, {dict(outcome.sometimes)}")
@@ -56,6 +58,7 @@ def main() -> int:
         stop_at_failure=not given.keep_going,
         groups=given.groups,
         transactions=given.transactions,
+        moves=given.moves,
         heard=_tell,
     )
     return _sum_up(outcomes, len(seeds), given.variant)

@@ -12,9 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pylog import errors
-from pylog.model import Offset, TopicId, TopicPartition
+from pylog.model import BrokerId, Offset, TopicId, TopicPartition
 from pylog_broker.metadata.admin import (
     AlterConfigs,
+    AlterPartitionReassignments,
     ConfigChange,
     ConfigsAltered,
     CreatePartitions,
@@ -22,6 +23,8 @@ from pylog_broker.metadata.admin import (
     ElectLeaders,
     LeadersElected,
     NewPartitionsOf,
+    NewReplicas,
+    PartitionReassignmentsAltered,
     PartitionsCreated,
     TopicsDeleted,
 )
@@ -46,6 +49,15 @@ MAY_REFUSE = (
     errors.InvalidConfig.code,  # a broker's, against what holds meanwhile
     errors.BrokerIdNotRegistered.code,
     errors.InvalidRequest.code,
+)
+
+
+MAY_REFUSE_A_MOVE = (
+    errors.UnknownTopicOrPartition.code,
+    errors.InvalidReplicaAssignment.code,  # a broker that is fenced, or is none any more
+    errors.NoReassignmentInProgress.code,
+    errors.NotController.code,
+    errors.KafkaStorageError.code,
 )
 
 
@@ -129,6 +141,27 @@ class Administrator(Actor):
 
         request = CreatePartitions((NewPartitionsOf(self.cluster.TOPIC, count),), timeout_ms=500)
         self._ask(ControllerProcess.serve_create_partitions, request, heard)
+
+    def move(self) -> None:
+        """A partition begins to move to other brokers, or moves no more."""
+        cluster = self.cluster
+        topic, factor = cluster.topic(), cluster.swarm.replication_factor
+        brokers = sorted(cluster.image.brokers)
+        if topic is None or len(brokers) < factor:
+            return
+        record = topic.partitions[self.rng.choice(sorted(topic.partitions))]
+        target: tuple[BrokerId, ...] | None = tuple(self.rng.sample(brokers, factor))
+        if record.is_reassigning and self.rng.random() < 0.3:
+            target = None
+        wanted = NewReplicas(topic.name, record.partition, target)
+
+        def heard(answer: Any) -> None:
+            if isinstance(answer, PartitionReassignmentsAltered):
+                failure = answer.partitions[0].failure if answer.partitions else answer.failure
+                assert failure is None or failure.code in MAY_REFUSE_A_MOVE, failure
+
+        request = AlterPartitionReassignments((wanted,))
+        self._ask(ControllerProcess.serve_move, request, heard)
 
     def help_empty_partitions(self) -> None:
         """At the end, every second: whoever is there leads what nobody may lead and nothing was

@@ -309,6 +309,7 @@ class BrokerProcess(Actor):
             case OperationFailed():
                 raise Violation("raised", effect.reason)
             case DeleteReplicaLater():
+                self.cluster.shadows.log_deleted(self.broker_id, effect.directory, self.node.disk)
                 self.timer(effect.delay_ms, self._remove, effect.directory)
             case DeleteRecordsDone():
                 call: Any = effect.token

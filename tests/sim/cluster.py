@@ -72,6 +72,7 @@ DRAWN = (
     "groups",
     "transactions",
     "racks",
+    "moves",
 )
 
 
@@ -88,11 +89,14 @@ class Cluster:
         *,
         groups: bool | None = None,
         transactions: bool | None = None,
+        moves: bool | None = None,
     ) -> None:
-        """`leaning` changes what the seed has drawn. `groups`, `transactions`: see `draw`."""
+        """`leaning` changes what the seed has drawn. `groups`, `transactions`, `moves`: see
+        `draw`.
+        """
         self.scheduler = Scheduler(seed, trace)
         rng = self.scheduler.rng
-        self.swarm: Swarm = leaning(draw(*map(rng, DRAWN), groups, transactions))
+        self.swarm: Swarm = leaning(draw(*map(rng, DRAWN), groups, transactions, moves))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
         self.alterations = Alterations(self.net)
@@ -351,6 +355,8 @@ class Cluster:
             or partition.partition_epoch <= known.partition_epoch
         ):
             raise Violation("I2", f"{known} is followed by {partition}")
+        if known is not None and partition.replicas != known.replicas:
+            self._moved(known, partition)
         if known is not None and partition.leader != known.leader:
             self.sometimes["leader changed"] += 1
             if partition.leader in known.eligible_leader_replicas:
@@ -364,6 +370,23 @@ class Cluster:
             self.sometimes["partition offline"] += 1
         self._check_isr(partition)
         ghost.check_members()
+
+    def _moved(self, known: PartitionRecord, partition: PartitionRecord) -> None:
+        key = (partition.topic_id, partition.partition)
+        for broker in known.replicas:
+            if broker not in partition.replicas:
+                self.shadows.taken_away(broker, key)
+        if known.is_reassigning and not partition.is_reassigning:
+            if partition.replicas == known.target_replicas:
+                self.sometimes["move ended"] += 1
+                gone = known.leader >= 0 and known.leader not in partition.replicas
+                self.sometimes["move took the leader away"] += gone
+            else:
+                self.sometimes["move cancelled"] += 1
+        elif known.is_reassigning:
+            self.sometimes["move replaced"] += 1
+        else:
+            self.sometimes["move begun"] += 1
 
     def _look_for_loss(
         self, known: PartitionRecord, partition: PartitionRecord, ghost: PartitionGhost
@@ -380,7 +403,8 @@ class Cluster:
         isr, elr = partition.isr, partition.eligible_leader_replicas
         if not set(isr) <= set(partition.replicas) or set(isr) & set(elr):
             raise Violation("I9", f"ISR, ELR and replicas do not fit: {partition}")
-        if len(isr) >= min(max(self.min_insync), len(partition.replicas)) and elr:
+        counted = len(partition.original_replicas)
+        if len(isr) >= min(max(self.min_insync), counted) and elr:
             raise Violation("I9", f"an ELR beside a full ISR: {partition}")
         for broker in (*isr, *elr):
             if broker not in self.image.brokers:
@@ -525,7 +549,8 @@ class Cluster:
 
     def _all_in_sync(self) -> bool:
         return bool(self.image.topics_by_id) and all(
-            len(partition.isr) == len(partition.replicas) for partition in self.image.partitions()
+            len(partition.isr) == len(partition.replicas) and not partition.is_reassigning
+            for partition in self.image.partitions()
         )
 
     def converged(self) -> bool:
@@ -579,7 +604,7 @@ class Cluster:
         """
         swarm = self.swarm
         may = swarm.upkeep is not None or swarm.log_dirs > 1
-        losing = {"unregister", "unregister_eligible", "unclean"}
+        losing = {"unregister", "unregister_eligible", "unclean", "move"}
         may = may or not losing.isdisjoint(swarm.faults) or swarm.groups is not None
         may = may or swarm.transactions is not None
         return may and any(

@@ -29,6 +29,7 @@ from pylog_broker.controller.effects import (
 )
 from pylog_broker.controller.metadata_log import MetadataLog
 from pylog_broker.controller.metadata_snapshots import SnapshotTask
+from pylog_broker.metadata.admin import AlterPartitionReassignments, NewReplicas
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import AlterPartition
 from pylog_broker.metadata.records import MetadataRecord
@@ -376,6 +377,23 @@ class ControllerProcess(Actor):
 
     def serve_elect_leaders(self, request: Any, answer: Answer) -> None:
         self._decide(self.core.elect_leaders, request, answer)
+
+    def serve_move(self, request: AlterPartitionReassignments, answer: Answer) -> None:
+        """As long as it leaves as many copies as the budget of faults reckons with."""
+        if all(map(self._leaves_enough, request.partitions)):
+            self._decide(self.core.alter_partition_reassignments, request, answer)
+
+    def _leaves_enough(self, wanted: NewReplicas) -> bool:
+        image = self.core.decided
+        topic = image.topics_by_name.get(wanted.topic)
+        partition = None if topic is None else topic.partitions.get(wanted.partition)
+        if partition is None:
+            return True
+        dropped = set(partition.adding_replicas) - set(wanted.replicas or ())
+        held = {*partition.isr, *partition.eligible_leader_replicas}
+        left = set(partition.isr) - dropped
+        min_isr = self.cluster.min_isr_of(image, wanted.topic)
+        return not dropped & held or len(left) >= min_isr
 
     def serve_alter_configs(self, request: Any, answer: Answer) -> None:
         self._decide(self.core.alter_configs, request, answer)

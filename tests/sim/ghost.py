@@ -84,6 +84,7 @@ class Shadow:
     agrees: bool = True  # False from an unclean election until it has cut what nobody has now
     loaded_end: int = 0  # the log's end when its files were last read, by a start or after a cut
     last_stable: int = 0  # as its broker tells readers of committed records
+    begun_anew: bool = False  # a move took an earlier log away, whose answers may still come
     intact: bool = True  # False from a power loss until the controller took the new registration
 
     def agreed_end(self) -> int:
@@ -541,7 +542,8 @@ class PartitionGhost:
                 f"{self._name(broker)} acknowledges offset {base}; committed there: {batch} "
                 f"(end {self.committed_end})",
             )
-        if batch.last >= self.shadow(broker).high_watermark:
+        shadow = self.shadow(broker)
+        if batch.last >= shadow.high_watermark and not shadow.begun_anew:
             raise Violation("I10", f"{self._name(broker)} acknowledges {batch} above its hw")
 
     def _name(self, broker: BrokerId) -> str:

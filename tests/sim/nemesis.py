@@ -63,6 +63,7 @@ class Nemesis:
             "delete_records": cluster.administrator.delete_records,
             "recreate": self._recreate,
             "grow": cluster.administrator.grow,
+            "move": cluster.administrator.move,
             "reconfigure": cluster.administrator.reconfigure,
             "refuse_batches": cluster.administrator.refuse_batches,
             "reconfigure_cluster": cluster.administrator.reconfigure_cluster,

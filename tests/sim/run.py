@@ -108,6 +108,14 @@ REQUIRED = (
     "broker unregistered",
     "task end reported",
     "unclean election with data",
+    # moves of partitions
+    "move begun",
+    "move ended",
+    "move took the leader away",
+    "move cancelled",
+    "move replaced",
+    "replica taken away",
+    "replica made again",
     # occasions that are waited for
     "refused ISR change comes again",
     "eligible broker taken for gone",
@@ -248,9 +256,10 @@ def run_seed(
     *,
     groups: bool = False,
     transactions: bool = False,
+    moves: bool = False,
 ) -> Outcome:
     """Run one seed from start to end. `groups`: with groups of consumers, whatever it draws;
-    `transactions`: likewise with transactional producers.
+    `transactions`: likewise with transactional producers; `moves`: with partitions that move.
     """
     trace = Trace(echo=echo)
     # recovery warns of every cut tail, and here that is the daily bread
@@ -266,6 +275,7 @@ def run_seed(
                 installed.leaning,
                 groups=groups or installed.groups,
                 transactions=transactions or installed.transactions,
+                moves=moves or installed.moves,
             )
             invariant = report = ""
             try:
@@ -275,7 +285,9 @@ def run_seed(
             except Exception:  # noqa: BLE001 - whatever a core raises is a finding
                 invariant, report = "raised", traceback.format_exc()
             if invariant:
-                report = _failure(seed, variant, report, cluster, _flags(groups, transactions))
+                report = _failure(
+                    seed, variant, report, cluster, _flags(groups, transactions, moves)
+                )
             cluster.scheduler.close()
             return Outcome(
                 seed, trace.hash, cluster.scheduler.events, cluster.sometimes, invariant, report
@@ -311,8 +323,8 @@ def _run_to_the_end(cluster: Cluster) -> None:
     cluster.check_end()
 
 
-def _flags(groups: bool, transactions: bool) -> str:
-    return " --groups" * groups + " --transactions" * transactions
+def _flags(groups: bool, transactions: bool, moves: bool) -> str:
+    return " --groups" * groups + " --transactions" * transactions + " --moves" * moves
 
 
 def _failure(seed: int, variant: str, report: str, cluster: Cluster, flags: str) -> str:
@@ -344,10 +356,11 @@ def run_seeds(
     stop_at_failure: bool = False,
     groups: bool = False,
     transactions: bool = False,
+    moves: bool = False,
     heard: Callable[[Outcome], None] | None = None,
 ) -> list[Outcome]:
     """Run many seeds, over `jobs` processes; outcomes in the order of the seeds."""
-    work = [(seed, variant, groups, transactions) for seed in seeds]
+    work = [(seed, variant, groups, transactions, moves) for seed in seeds]
     found: list[Outcome] = []
     if jobs <= 1:
         for each in work:
@@ -369,9 +382,9 @@ def run_seeds(
     return found
 
 
-def _one(work: tuple[int, str, bool, bool]) -> Outcome:
-    seed, variant, groups, transactions = work
-    return run_seed(seed, variant, groups=groups, transactions=transactions)
+def _one(work: tuple[int, str, bool, bool, bool]) -> Outcome:
+    seed, variant, groups, transactions, moves = work
+    return run_seed(seed, variant, groups=groups, transactions=transactions, moves=moves)
 
 
 def never_happened(outcomes: Iterable[Outcome]) -> list[str]:

@@ -82,6 +82,7 @@ class Shadows:
         self._sometimes = sometimes
         self._note = note
         self.deleted: set[TopicId] = set()
+        self._taken: set[tuple[BrokerId, PartitionKey]] = set()  # by a move, once at least
         self._readings: dict[tuple[BrokerId, PartitionKey], _Reading] = {}
         # a sync failed, and the log was not opened since: as many cuts it had then
         self._dropped: dict[tuple[BrokerId, PartitionKey], int] = {}
@@ -103,6 +104,26 @@ class Shadows:
         for ghost in self.ghosts.values():
             if ghost.key[0] == topic_id:
                 ghost.members = ()
+
+    def taken_away(self, broker: BrokerId, key: PartitionKey) -> None:
+        """The metadata have no replica on the broker any more: it will delete its log."""
+        self._sometimes["replica taken away"] += 1
+        self._taken.add((broker, key))
+
+    def log_deleted(self, broker: BrokerId, path: str, disk: Disk) -> None:
+        """The broker has renamed a log that it will delete; the next one begins anew."""
+        topic_id = _topic_id_in(disk, path)
+        for owner, key in list(self._readings):
+            if owner == broker and key[0] == topic_id and (owner, key) in self._taken:
+                home = self._readings[owner, key].directory
+                if _topic_id_in(disk, home) != topic_id:
+                    self._forget(broker, key)
+
+    def _forget(self, broker: BrokerId, key: PartitionKey) -> None:
+        del self._readings[broker, key]
+        self._dropped.pop((broker, key), None)
+        self._closed.discard((broker, key))
+        self.ghosts[key].shadows[broker] = Shadow(begun_anew=True)
 
     def has_seen(self, broker: BrokerId, topic_id: TopicId, number: int) -> bool:
         """Whether the broker has ever made its replica."""
@@ -127,6 +148,8 @@ class Shadows:
         reading = self._readings.get((broker, key))
         if reading is None:
             reading = self._readings[broker, key] = _Reading(directory)
+            if (broker, key) in self._taken:
+                self._sometimes["replica made again"] += 1
         if reading.moved and reading.directory != directory:
             # The disk that it was moved to failed before the broker saw it there.
             self.wiped(broker, reading.directory)
@@ -330,6 +353,8 @@ class Shadows:
                 continue
             if _topic_id_in(disk, reading.directory) == key[0]:
                 found.append((self.ghosts[key], reading))
+            elif (owner, key) in self._taken and key[0] not in self.deleted:
+                self._forget(owner, key)
             elif key[0] not in self.deleted:
                 raise Violation("I15", f"broker {broker} has lost {reading.directory}")
             else:

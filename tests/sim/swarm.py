@@ -165,6 +165,7 @@ class GroupSwarm:
 
 
 RACKS_SHARE = 0.2
+MOVES_SHARE = 0.2
 
 TRANSACTIONS_SHARE = 0.3
 
@@ -239,11 +240,13 @@ def draw(
     groups_rng: random.Random,
     transactions_rng: random.Random,
     racks_rng: random.Random,
+    moves_rng: random.Random,
     groups: bool | None = None,
     transactions: bool | None = None,
+    moves: bool | None = None,
 ) -> Swarm:
-    """The parameters of one seed. `groups`, `transactions`: whether there are some; None: as drawn,
-    too. A seed without them is what it was before there were any.
+    """The parameters of one seed. `groups`, `transactions`, `moves`: whether there are some; None:
+    as drawn, too. A seed without them is what it was before there were any.
     """
     swarm = _draw(rng, clients_rng)
     late = rng.random() < LATE_LIVES_SHARE
@@ -289,7 +292,17 @@ def draw(
         swarm = with_transactions(swarm, transactions_rng)
     if racks_rng.random() < RACKS_SHARE and swarm.brokers > 1:
         swarm = replace(swarm, racks=racks_rng.choice((2, 3)))
+    drawn = moves_rng.random() < MOVES_SHARE and not late
+    if drawn if moves is None else moves:
+        swarm = with_moves(swarm, moves_rng)
     return swarm
+
+
+def with_moves(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Partitions move between more brokers than they have replicas."""
+    brokers = max(swarm.brokers, swarm.replication_factor + rng.choice((1, 1, 2)))
+    times = rng.choice((1, 2, 4))
+    return replace(swarm, brokers=brokers, faults=(*swarm.faults, *("move",) * times))
 
 
 def with_transactions(swarm: Swarm, rng: random.Random) -> Swarm:

@@ -22,6 +22,7 @@ class Variant:
     leaning: Callable[[Swarm], Swarm] = lambda swarm: swarm
     groups: bool | None = False  # whether seeds have groups of consumers; None: as they draw
     transactions: bool | None = False  # likewise transactional producers
+    moves: bool | None = False  # and whether partitions move to other brokers
 
     @contextmanager
     def installed(self) -> Iterator[Variant]:

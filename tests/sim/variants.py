@@ -36,7 +36,7 @@ from pylog.model import (
     TopicPartition,
 )
 from pylog.records.batch import BatchHeader, Buffer
-from pylog_broker.controller import brokers, topic_growth
+from pylog_broker.controller import brokers, election, reassigning, topic_growth
 from pylog_broker.controller.brokers import Brokers
 from pylog_broker.controller.election import Elections
 from pylog_broker.controller.metadata_batches import (
@@ -927,6 +927,24 @@ def _controllers_lose_power(swarm: Swarm) -> Swarm:
     )
 
 
+def _completed_by_one(
+    partition: PartitionRecord, *, min_isr: int, live: Callable[[BrokerId], bool]
+) -> PartitionRecord | None:
+    target = partition.target_replicas
+    if not set(target) & set(partition.isr) or not all(map(live, target)):
+        return None
+    ready = replace(partition, isr=target)
+    return _production_completed(ready, min_isr=min_isr, live=live)
+
+
+def _completed_in_the_same_epoch(partition: PartitionRecord, **given: Any) -> Any:
+    ended = _production_completed(partition, **given)
+    return ended and replace(ended, leader_epoch=partition.leader_epoch)
+
+
+_production_completed = reassigning.completed
+
+
 def _each_batch_is_whole(_self: WholeAppends, batch: MetadataBatchFound) -> Any:
     if not batch.records:
         return None
@@ -979,7 +997,7 @@ def _moves_told_last(
 
 
 VARIANTS: dict[str, Variant] = {
-    "production": Variant("the cores as they are", groups=None, transactions=None),
+    "production": Variant("the cores as they are", groups=None, transactions=None, moves=None),
     **GROUP_VARIANTS,
     **TRANSACTION_VARIANTS,
     "cut_at_high_watermark": Variant(
@@ -1300,6 +1318,18 @@ VARIANTS: dict[str, Variant] = {
         "A coordinator is told of a commit after it was told that the log has failed",
         ((ReplicaManager, "_lead", _moves_told_last),),
         caught_by=911546,
+    ),
+    "moved_before_in_sync": Variant(
+        "A move is complete when one of its new replicas is in sync",
+        ((election, "completed", _completed_by_one),),
+        caught_by=6,
+        moves=True,
+    ),
+    "moved_without_a_new_epoch": Variant(
+        "A move takes the leader away and leaves the leader epoch as it is",
+        ((election, "completed", _completed_in_the_same_epoch),),
+        caught_by=2,
+        moves=True,
     ),
     "mark_above_a_cut": Variant(
         "After a crash a high watermark counts that was above a cut, for what came in its place",

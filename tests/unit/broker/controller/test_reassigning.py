@@ -107,8 +107,7 @@ ENDS = {
     "the ISR would be too small without those that leave": (
         partition((1, 4, 2, 3), (2, 3, 4), 2, adding=(4,), removing=(2, 3)), 2, (2, 3, 4), None),
     "it is too small already": (
-        partition((1, 2, 3), (1,), 1, removing=(3,), elr=(3,)), 2, (1,),
-        ((1, 2), (1,), 1, (), 1)),
+        partition((1, 2, 3), (1,), 1, removing=(3,), elr=(3,)), 2, (1,), None),
     "an offline partition": (
         partition((3, 1), (), NO_LEADER, adding=(3,), removing=(1,), elr=(1,)), 1, (3,), None),
 }  # fmt: skip
