@@ -242,6 +242,11 @@ def test_the_admin_client_of_kafka_python(servers: str) -> None:
         tp = kp.TopicPartition("kp-a", 0)
         assert admin.list_partition_offsets({tp: kp.OffsetSpec.LATEST})[tp].offset == 0
         assert admin.delete_records({tp: -1})[tp]["low_watermark"] == 0
+        assert admin.alter_partition_reassignments({tp: [1]}) == {tp: None}
+        assert admin.alter_partition_reassignments({tp: None}) == {
+            tp: kp.errors.NoReassignmentInProgressError
+        }
+        assert admin.list_partition_reassignments() == {}
         assert admin.describe_log_dirs()[0]["log_dirs"][0]["topics"]
         assert admin.describe_cluster()["brokers"][0]["broker_id"] == 1
         missing = admin.describe_topics(["kp-none"])[0]
