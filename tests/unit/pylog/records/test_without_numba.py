@@ -31,6 +31,10 @@ headers = st.lists(
 )
 times = st.one_of(st.integers(0, 2**41), st.integers(-(2**62), 2**62))
 rows = st.lists(st.tuples(data, data, headers, times), min_size=1, max_size=12)
+# Of several faults in one batch either way may name another one first.
+sound_rows = st.lists(
+    st.tuples(data, data, headers, st.integers(0, 2**41)), min_size=1, max_size=12
+)
 codecs = st.sampled_from(CODEC_NAMES)
 
 
@@ -95,7 +99,7 @@ def test_columns_are_those_of_the_kernels(
 
 
 @settings(deadline=None)
-@given(st.lists(rows, min_size=1, max_size=4), codecs, st.data(), st.booleans())
+@given(st.lists(sound_rows, min_size=1, max_size=4), codecs, st.data(), st.booleans())
 def test_so_are_errors(batches: list[Any], codec: str, draw: Any, check: bool) -> None:
     buffer = bytearray(fetched(batches, codec))
     place = draw.draw(st.integers(0, len(buffer) - 1))

@@ -105,6 +105,7 @@ def test_the_coordinator_that_the_tasks_named_is_asked() -> None:
         checksum=2**63,
         receipt=[sink_pb2.SinkRange(topic="t", partition=0, first_offset=5, last_offset=9)],
         keep_ms=-1,
+        visible_timeout_ms=2_000,
     )
 
 

@@ -14,6 +14,8 @@ import pytest
 
 from pylog import AdminClient, Consumer, Producer, TopicPartition
 from pylog.client.cluster import framed_calls, framed_ports
+from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.server import Server
 from pylog.client.connection import framed_link
 from pylog.client.streams import stream
 from pylog.errors import ClientClosed, InvalidConfig
@@ -56,6 +58,13 @@ def test_both_clients_take_the_framed_port(fake: FakeCluster) -> None:
     assert fake.streams[1].connections == 2
 
 
+async def broker_of(cluster: Cluster, number: int) -> Server:
+    """On the client's loop, whose thread makes its connections."""
+    server = cluster.broker(number)
+    assert server is not None
+    return server
+
+
 def test_metadata_are_asked_of_the_broker_with_the_fewest_requests_in_flight() -> None:
     held = threading.Event()
 
@@ -70,8 +79,7 @@ def test_metadata_are_asked_of_the_broker_with_the_fewest_requests_in_flight() -
             sending.send("t", b"first", partition=1).result(10)  # a stream with nothing on it
             waiting = [sending.send("t", b"%d" % n, partition=0) for n in range(5)]
             cluster = sending._loop.cluster
-            busy = cluster.broker(1)
-            assert busy is not None
+            busy = sending._thread.run(broker_of(cluster, 1))
             eventually(10, lambda: busy.load > 0, "requests are in flight")
             two.metadata_by_broker.clear()
             for _ in range(20):
