@@ -294,9 +294,8 @@ class CoordinatorCalls:
     ) -> Mapping[TopicPartition, errors.PylogError | None]:
         topic = self._image().topics_by_name.get(TRANSACTION_STATE)
         if topic is None:
-            raise errors.InvalidProducerIdMapping(
-                f"transactional id {request.transactional_id!r}: there are no transactions yet"
-            )
+            # the producer's coordinator may be known to other brokers: metadata come late
+            raise errors.CoordinatorNotAvailable(f"there is no {TRANSACTION_STATE} yet")
         number = partition_of(request.transactional_id, len(topic.partitions))
         coordinator = topic.partitions[number].leader
         if coordinator == NO_LEADER:

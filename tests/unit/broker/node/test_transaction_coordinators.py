@@ -298,9 +298,26 @@ def test_a_coordinator_that_does_not_answer_is_given_up(monkeypatch: pytest.Monk
         world = World(*[errors.NotCoordinator.code] * 10_000)
         with pytest.raises(errors.CoordinatorNotAvailable, match="of 'a' did not answer"):
             await added(world, "a")
+
+    run(test)
+
+
+def test_the_topic_of_the_coordinators_may_be_heard_of_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transaction_coordinators, "ASK_SECONDS_MAX", 0.05)
+
+    async def test() -> None:
+        world, known = World(), World().metadata
         world.metadata = Metadata("t")
-        with pytest.raises(errors.InvalidProducerIdMapping, match="no transactions yet"):
+        with pytest.raises(errors.CoordinatorNotAvailable, match="no __transaction_state yet"):
             await added(world, "a")
+        monkeypatch.setattr(transaction_coordinators, "ASK_SECONDS_MAX", 15.0)
+        asked = asyncio.ensure_future(added(world, "a"))
+        await asyncio.sleep(0)
+        assert not asked.done()
+        world.metadata = known
+        assert await asked == {A: None, B: None}
 
     run(test)
 
