@@ -90,13 +90,14 @@ class Cluster:
         groups: bool | None = None,
         transactions: bool | None = None,
         moves: bool | None = None,
+        racks: bool | None = None,
     ) -> None:
-        """`leaning` changes what the seed has drawn. `groups`, `transactions`, `moves`: see
-        `draw`.
+        """`leaning` changes what the seed has drawn. `groups`, `transactions`, `moves`, `racks`:
+        see `draw`.
         """
         self.scheduler = Scheduler(seed, trace)
         rng = self.scheduler.rng
-        self.swarm: Swarm = leaning(draw(*map(rng, DRAWN), groups, transactions, moves))
+        self.swarm: Swarm = leaning(draw(*map(rng, DRAWN), groups, transactions, moves, racks))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
         self.alterations = Alterations(self.net)

@@ -321,7 +321,12 @@ class ConsumerApp(Actor):
         )
 
     def _begin_at_places(self, topic_id: TopicId) -> None:
-        """Note the places that were found since the last look, in the topic of that id."""
+        """Note the places that were found since the last look, in the topic of that id. A member
+        may learn its position from the group before it knows of the topic: that place is in the
+        topic that the metadata names first, as nothing is read before.
+        """
+        if not topic_id:
+            return
         for tp, partition in self.positions.partitions.items():
             if tp not in self._read and partition.position is not None:
                 self._read[tp] = _Read(topic_id, partition.position, partition.generation)

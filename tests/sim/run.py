@@ -276,6 +276,7 @@ def run_seed(
                 groups=groups or installed.groups,
                 transactions=transactions or installed.transactions,
                 moves=moves or installed.moves,
+                racks=installed.racks,
             )
             invariant = report = ""
             try:

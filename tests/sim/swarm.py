@@ -244,9 +244,10 @@ def draw(
     groups: bool | None = None,
     transactions: bool | None = None,
     moves: bool | None = None,
+    racks: bool | None = None,
 ) -> Swarm:
-    """The parameters of one seed. `groups`, `transactions`, `moves`: whether there are some; None:
-    as drawn, too. A seed without them is what it was before there were any.
+    """The parameters of one seed. `groups`, `transactions`, `moves`, `racks`: whether there are
+    some; None: as drawn, too. A seed without them is what it was before there were any.
     """
     swarm = _draw(rng, clients_rng)
     late = rng.random() < LATE_LIVES_SHARE
@@ -290,7 +291,8 @@ def draw(
     drawn = transactions_rng.random() < TRANSACTIONS_SHARE and swarm.groups is None
     if drawn if transactions is None else transactions:
         swarm = with_transactions(swarm, transactions_rng)
-    if racks_rng.random() < RACKS_SHARE and swarm.brokers > 1:
+    drawn = racks_rng.random() < RACKS_SHARE
+    if (drawn if racks is None else racks) and swarm.brokers > 1:
         swarm = replace(swarm, racks=racks_rng.choice((2, 3)))
     drawn = moves_rng.random() < MOVES_SHARE and not late
     if drawn if moves is None else moves:

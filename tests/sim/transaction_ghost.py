@@ -108,7 +108,9 @@ class TransactionGhost:
             self._numbers[name] = number
             before = self._newest.pop(name, None)
             if record.value is None:
-                if before is None or before.state not in _IDLE:
+                if before is None:
+                    self._sometimes["transactions: an unknown id refused"] += 1
+                elif before.state not in _IDLE:
                     raise Violation("I12", f"{name} is forgotten in the middle of {before}")
                 continue
             assert isinstance(record.value, TransactionLogValue)
@@ -116,6 +118,10 @@ class TransactionGhost:
             self._follow(before, now)
 
     def _follow(self, before: Transaction | None, now: Transaction) -> None:
+        if now == before:
+            # a coordinator has shown that it leads before it refuses what a newer one might not
+            self._sometimes["transactions: refused by what is known"] += 1
+            return
         state = _S.EMPTY if before is None else before.state
         if state not in _MAY_FOLLOW[now.state]:
             raise Violation("I12", f"{now} follows {before}")

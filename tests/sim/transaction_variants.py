@@ -122,6 +122,16 @@ def _without_the_prepared(self: TransactionCoordinator, now_ms: int, wall_ms: in
     return decision
 
 
+def _refused_at_once(
+    _self: TransactionCoordinator,
+    _request_id: int,
+    _transactional_id: str,
+    _asked: Identity,
+    refusal: errors.PylogError,
+) -> Decision:
+    raise refusal
+
+
 _production_write = MarkerSenders._write
 
 
@@ -288,6 +298,13 @@ TRANSACTION_VARIANTS: dict[str, Variant] = {
         ((TransactionCoordinator, "on_loaded", _without_the_prepared),),
         leaning=_among(*LEADERS_CHANGE, then=_with_producers()),
         caught_by=3,
+        transactions=True,
+    ),
+    "refused_by_a_deposed_coordinator": Variant(
+        "A coordinator that was deposed refuses a producer whose epoch its successor has given",
+        ((TransactionCoordinator, "_refuse", _refused_at_once),),
+        leaning=_among("isolate", "kill", then=_with_producers("pause")),
+        caught_by=113,
         transactions=True,
     ),
     "marker_sent_once": Variant(

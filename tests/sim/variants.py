@@ -997,7 +997,9 @@ def _moves_told_last(
 
 
 VARIANTS: dict[str, Variant] = {
-    "production": Variant("the cores as they are", groups=None, transactions=None, moves=None),
+    "production": Variant(
+        "the cores as they are", groups=None, transactions=None, moves=None, racks=None
+    ),
     **GROUP_VARIANTS,
     **TRANSACTION_VARIANTS,
     "cut_at_high_watermark": Variant(

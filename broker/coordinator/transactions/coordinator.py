@@ -13,6 +13,8 @@ waits here, for a while, in place of CONCURRENT_TRANSACTIONS and a back-off of t
 Transaction version 2 (KIP-890): each end raises the producer's epoch, so that nothing of an ended
 transaction can get into the next one. An answer that is asked for again is given by what was
 decided. Where the epochs of a producer id run out, an end gives the producer another id.
+
+A refusal that a newer coordinator might not give waits until the log shows that there is none.
 """
 
 from __future__ import annotations
@@ -98,6 +100,8 @@ EXPIRY: Final = "expiry"
 """The timer of the pass that forgets ids that nobody has used for long."""
 
 _S = TransactionState
+_REFUSALS: Final = (InvalidProducerIdMapping, InvalidTxnState, ProducerFenced)
+"""By what is known of the id here; the producer cannot go on after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +224,14 @@ class TransactionCoordinator:
         no room for one more id.
         """
         self._check_init(request)
+        try:
+            return self._init_producer(wall_ms, request_id, request, fresh)
+        except _REFUSALS as error:
+            return self._refuse(request_id, request.transactional_id, request.expected, error)
+
+    def _init_producer(
+        self, wall_ms: int, request_id: RequestId, request: InitProducer, fresh: ProducerId | None
+    ) -> Decision:
         transaction = self.transactions.get(request.transactional_id)
         if transaction is None:
             return self._first_instance(wall_ms, request_id, request, fresh)
@@ -360,6 +372,14 @@ class TransactionCoordinator:
         kept transaction and for one of a sink that nobody writes, and TransactionAbortable for one
         that was open for too long, or that has as many partitions as it may have.
         """
+        try:
+            return self._add_partitions(wall_ms, request_id, request)
+        except _REFUSALS as error:
+            return self._refuse(request_id, request.transactional_id, request.identity, error)
+
+    def _add_partitions(
+        self, wall_ms: int, request_id: RequestId, request: AddPartitions
+    ) -> Decision:
         transaction = self._of(request.transactional_id, request.identity)
         if request.identity != transaction.owner:
             self._check_timed_out(transaction, request.identity)
@@ -429,6 +449,18 @@ class TransactionCoordinator:
         has ended otherwise, or there is none.
         """
         check_is_of_no_sink(request.transactional_id)
+        try:
+            return self._end(wall_ms, request_id, request, fresh)
+        except _REFUSALS as error:
+            return self._refuse(request_id, request.transactional_id, request.identity, error)
+
+    def _end(
+        self,
+        wall_ms: int,
+        request_id: RequestId,
+        request: EndTransaction,
+        fresh: ProducerId | None,
+    ) -> Decision:
         transaction = self._of(request.transactional_id, request.identity)
         if transaction.ended(request.identity):
             return self._end_again(wall_ms, request_id, request, transaction, fresh)
@@ -795,6 +827,20 @@ class TransactionCoordinator:
                 f"{asked.producer_id}"
             )
         return transaction
+
+    def _refuse(
+        self, request_id: RequestId, transactional_id: str, asked: Identity, refusal: PylogError
+    ) -> Decision:
+        """The refusal, which ends a producer. A coordinator that was deposed and has not heard of
+        it must not give it: its successor may have told the producer more than is known here.
+        Where that can be, the coordinator writes what it knows once more: the refusal leaves when
+        that is committed, which what a deposed one writes never is. Raises it in any other case.
+        """
+        transaction = self.transactions.get(transactional_id)
+        if transaction is not None and transaction.is_past(asked):
+            raise refusal
+        known = tombstone_of(transactional_id) if transaction is None else record_of(transaction)
+        return Decision([known], [Reply(request_id, refusal)])
 
     def _live_of(self, transaction: Transaction) -> _Live:
         return self._live.setdefault(transaction.transactional_id, _Live())

@@ -97,6 +97,14 @@ class Transaction(NamedTuple):
         before = self.identity.producer_id if self.state.is_prepared else self.previous_producer_id
         return now.epoch == 0 and asked.producer_id == before and asked.is_used_up
 
+    def is_past(self, asked: Identity) -> bool:
+        """Whether `asked` is certainly an identity from before the owner's. Any other one but the
+        owner's may have come from a coordinator that knows more.
+        """
+        if asked.producer_id == self.owner.producer_id:
+            return asked.epoch < self.owner.epoch
+        return asked.producer_id in (self.identity.producer_id, self.previous_producer_id)
+
 
 def record_of(transaction: Transaction) -> Record:
     """The transaction's record, as Kafka writes it."""

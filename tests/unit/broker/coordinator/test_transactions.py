@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -51,6 +52,7 @@ from pylog_broker.coordinator.transactions.transaction import (
     EPOCH_MAX,
     LAST_EPOCH,
     NO_IDENTITY,
+    Identity,
     Transaction,
     record_of,
     transaction_of,
@@ -92,6 +94,110 @@ def test_the_end_of_the_next_transaction_waits_for_the_markers_of_the_last() -> 
     assert shard.replies[number] == TransactionEnded(after.next)
     shard.write_markers()
     assert shard.state() == "CompleteAbort"
+
+
+# ---- refusals of a coordinator that may have been deposed ----------------------------------------
+
+
+def adds(shard: TransactionShard, owner: Identity) -> int:
+    return shard.add(owner, C)
+
+
+def verifies(shard: TransactionShard, owner: Identity) -> int:
+    return shard.add(owner, A, verify=True)
+
+
+def ends(shard: TransactionShard, owner: Identity) -> int:
+    return shard.end(owner, commits=False)
+
+
+def begins(shard: TransactionShard, owner: Identity) -> int:
+    return shard.init(owner)
+
+
+REQUESTS = (adds, verifies, ends, begins)
+
+
+@pytest.mark.parametrize("asks", REQUESTS)
+def test_an_identity_that_is_not_known_yet_is_refused_by_a_coordinator_that_leads(
+    asks: Callable[[TransactionShard, Identity], int],
+) -> None:
+    shard = TransactionShard()
+    owner = open_transaction(shard)
+    known, records = shard.transaction(), len(shard.log)
+    shard.commits = False
+    number = asks(shard, owner.next)
+    assert number not in shard.replies, "a deposed coordinator would have refused its producer"
+    assert shard.log[records:] == [shard.log[records - 1]], "what it knows, once more"
+    shard.commit()
+    assert isinstance(shard.replies[number], ProducerFenced)
+    assert shard.transaction() == known
+
+
+@pytest.mark.parametrize("asks", REQUESTS)
+def test_an_older_identity_is_refused_at_once(
+    asks: Callable[[TransactionShard, Identity], int],
+) -> None:
+    shard = TransactionShard()
+    owner = open_transaction(shard)
+    set_epoch(shard, 2)
+    records = len(shard.log)
+    shard.commits = False
+    assert isinstance(shard.replies[asks(shard, owner)], ProducerFenced)
+    assert len(shard.log) == records
+
+
+@pytest.mark.parametrize("asks", [adds, verifies, ends])
+def test_an_id_that_is_not_known_yet_is_refused_by_a_coordinator_that_leads(
+    asks: Callable[[TransactionShard, Identity], int],
+) -> None:
+    shard = TransactionShard()
+    shard.commits = False
+    number = asks(shard, P)
+    assert number not in shard.replies
+    shard.commit()
+    assert isinstance(shard.replies[number], InvalidProducerIdMapping)
+    assert shard.coordinator.transactions == {}
+
+
+def test_a_producer_id_that_is_not_known_yet_is_refused_by_a_coordinator_that_leads() -> None:
+    shard = TransactionShard()
+    open_transaction(shard)
+    shard.commits = False
+    number = shard.end(identity(7, 0))
+    assert number not in shard.replies
+    shard.commit()
+    assert isinstance(shard.replies[number], InvalidProducerIdMapping)
+
+
+def test_a_producer_id_of_before_is_refused_at_once() -> None:
+    shard = TransactionShard()
+    open_transaction(shard)
+    set_epoch(shard, 0, previous_producer_id=7)
+    shard.commits = False
+    assert isinstance(shard.ended(identity(7, 0)), InvalidProducerIdMapping)
+
+
+def test_a_commit_of_nothing_is_refused_by_a_coordinator_that_leads() -> None:
+    shard = TransactionShard()
+    shard.begin()
+    shard.commits = False
+    number = shard.end(P)
+    assert number not in shard.replies, "a newer coordinator may know of its partitions"
+    shard.commit()
+    assert isinstance(shard.replies[number], InvalidTxnState)
+
+
+def test_a_deposed_coordinator_refuses_nothing() -> None:
+    shard = TransactionShard()
+    owner = open_transaction(shard)
+    shard.commits = False
+    number = shard.end(owner.next)
+    shard.log.pop()
+    shard.commits = True
+    shard.start()
+    assert number not in shard.replies
+    assert shard.ended(owner) == TransactionEnded(owner.next)
 
 
 # ---- the table -----------------------------------------------------------------------------------

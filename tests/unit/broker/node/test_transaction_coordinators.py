@@ -30,11 +30,9 @@ from pylog_broker.coordinator.transactions.messages import (
 )
 from pylog_broker.coordinator.transactions.transaction import Identity
 from pylog_broker.kafka.calls import BrokerCalls
-from pylog_broker.kafka.generated import write_txn_markers
 from pylog_broker.kafka.generated.add_partitions_to_txn import AddPartitionsToTxnResponse
 from pylog_broker.kafka.generated.write_txn_markers import WriteTxnMarkersResponse
 from pylog_broker.kafka.transaction_calls import (
-    _markers_from_wire,
     added_from_wire,
     addition_to_wire,
     markers_to_wire,
@@ -281,19 +279,6 @@ def test_the_coordinator_is_asked_again_while_it_moves_or_is_busy() -> None:
     run(test)
 
 
-def test_a_broker_that_does_not_know_the_topic_yet_asks_when_it_does() -> None:
-    async def test() -> None:
-        world = World()
-        known, world.metadata = world.metadata, Metadata("t")
-        asked = asyncio.ensure_future(added(world, "b"))
-        await asyncio.sleep(0)
-        assert not asked.done()
-        world.metadata = known
-        assert await asked == {A: None, B: None}
-
-    run(test)
-
-
 def test_what_the_coordinator_refuses_is_told() -> None:
     async def test() -> None:
         world = World(errors.ProducerFenced.code)
@@ -313,9 +298,26 @@ def test_a_coordinator_that_does_not_answer_is_given_up(monkeypatch: pytest.Monk
         world = World(*[errors.NotCoordinator.code] * 10_000)
         with pytest.raises(errors.CoordinatorNotAvailable, match="of 'a' did not answer"):
             await added(world, "a")
+
+    run(test)
+
+
+def test_the_topic_of_the_coordinators_may_be_heard_of_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transaction_coordinators, "ASK_SECONDS_MAX", 0.05)
+
+    async def test() -> None:
+        world, known = World(), World().metadata
         world.metadata = Metadata("t")
         with pytest.raises(errors.CoordinatorNotAvailable, match="no topic __transaction_state"):
             await added(world, "a")
+        monkeypatch.setattr(transaction_coordinators, "ASK_SECONDS_MAX", 15.0)
+        asked = asyncio.ensure_future(added(world, "a"))
+        await asyncio.sleep(0)
+        assert not asked.done()
+        world.metadata = known
+        assert await asked == {A: None, B: None}
 
     run(test)
 
@@ -332,17 +334,3 @@ def test_messages_between_brokers_there_and_back() -> None:
     assert marker.transaction_version == 2
     from_nobody = written_from_wire(markers, WriteTxnMarkersResponse([]))
     assert [each.code for each in from_nobody if each is not None] == [-1, -1]
-
-
-def test_new_starts_of_overwritten_partitions_there_and_back() -> None:
-    id_of_a = TopicId("a" * 21 + "Q")
-    other = TopicPartition("other", 0)
-    markers = [
-        WriteMarker(A, *OWNER, True, 5, 2, id_of_a, Offset(7)),
-        WriteMarker(B, *OWNER, True, 5, 2),
-        WriteMarker(other, *OWNER, True, 5, 2),
-    ]
-    request = markers_to_wire(markers)
-    payload = b"".join(write_txn_markers.encode_request(request, 2))
-    read = write_txn_markers.decode_request(memoryview(payload), 0, 2)
-    assert _markers_from_wire(read.markers[0]) == [markers[2], *markers[:2]]
