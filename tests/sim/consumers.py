@@ -320,7 +320,12 @@ class ConsumerApp(Actor):
         )
 
     def _begin_at_places(self, topic_id: TopicId) -> None:
-        """Note the places that were found since the last look, in the topic of that id."""
+        """Note the places that were found since the last look, in the topic of that id. While the
+        metadata know of none, a place waits: no fetch is sent before they do, and so it is one in
+        the topic that they tell of next.
+        """
+        if not topic_id:
+            return
         for tp, partition in self.positions.partitions.items():
             if tp not in self._read and partition.position is not None:
                 self._read[tp] = _Read(topic_id, partition.position, partition.generation)
