@@ -119,9 +119,13 @@ class GroupService(UnaryCalls):
             return
         ghost = self._cluster.shadows.ghost(topic.topic_id, number)
         is_newest = led.shard.epoch == ghost.newest_epoch
-        if is_newest and ghost.committed_end == machine.next_offset and not ghost.is_lossy:
-            self._sometimes["groups: memory compared with the log"] += 1
-            self._ghost.check_memory(self._process.name, number, led.shard.coordinator)
+        if not is_newest or ghost.committed_end != machine.next_offset or ghost.is_lossy:
+            return
+        if ghost.lacks_tombstones(self._process.broker_id):
+            self._sometimes["groups: memory of a log without its tombstones"] += 1
+            return
+        self._sometimes["groups: memory compared with the log"] += 1
+        self._ghost.check_memory(self._process.name, number, led.shard.coordinator)
 
     # ---- calls
 
