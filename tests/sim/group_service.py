@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pylog import errors
 from pylog.model import CONSUMER_OFFSETS
-from pylog.rpc.apis import OFFSET_COMMIT
+from pylog.rpc.apis import JOIN_GROUP, OFFSET_COMMIT
 from pylog_broker.api.api import GroupApi
 from pylog_broker.api.groups.committed_offsets import CommittedOffsetsHandler
 from pylog_broker.api.groups.find_coordinator import FindCoordinatorHandler
@@ -132,6 +132,8 @@ class GroupService(UnaryCalls):
     def _check(self, asked: UnaryCall, given: Any) -> None:
         if asked.api == OFFSET_COMMIT.key:
             self._check_committed(asked.message, given.partitions.items())
+        elif asked.api == JOIN_GROUP.key and given.error is None:
+            self._ghost.joined(asked.message.group_id, given.member_id, given.generation)
 
     def _check_committed(self, message: Any, outcomes: Iterable[tuple[Any, Any]]) -> None:
         """I10: what is answered as committed is."""
