@@ -305,11 +305,15 @@ class ConsumerApp(Actor):
             read = self._read.get(tp)
             if read is not None and read.generation != partition.generation:
                 if self._topic_id != read.topic_id:
-                    self.cluster.sometimes["consumer meets a new topic"] += 1
+                    self._begins_anew(tp)
                 elif partition.position is None or not self._is_at(partition.position, tp):
                     self._must_be_gone(tp, f"is set to {partition.position}")
                 self._forget_place(tp)
         self._begin_at_places(self._topic_id)
+
+    def _begins_anew(self, _tp: TopicPartition) -> None:
+        """The metadata have another topic by that name."""
+        self.cluster.sometimes["consumer meets a new topic"] += 1
 
     def _is_at(self, position: int, tp: TopicPartition) -> bool:
         """Whether the application would say so, but for what it never gets."""

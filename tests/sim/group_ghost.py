@@ -46,7 +46,7 @@ class CommitRequest:
     sent_us: int
     offsets: dict[TopicPartition, int]
     goes_back: frozenset[TopicPartition]
-    """Where the member has been told that its position is none."""
+    """Where the member has been told that its position is none, or its topic another one."""
 
 
 class Covered:
