@@ -306,11 +306,15 @@ class ConsumerApp(Actor):
             read = self._read.get(tp)
             if read is not None and read.generation != partition.generation:
                 if self._topic_id != read.topic_id:
-                    self.cluster.sometimes["consumer meets a new topic"] += 1
+                    self._begins_anew(tp)
                 elif partition.position is None or not self._is_at(partition.position, tp):
                     self._must_be_gone(tp, f"is set to {partition.position}")
                 self._forget_place(tp)
         self._begin_at_places(self._topic_id)
+
+    def _begins_anew(self, _tp: TopicPartition) -> None:
+        """The metadata have another topic by that name."""
+        self.cluster.sometimes["consumer meets a new topic"] += 1
 
     def _is_at(self, position: int, tp: TopicPartition) -> bool:
         """Whether the application would say so, but for what it never gets."""
@@ -321,9 +325,9 @@ class ConsumerApp(Actor):
         )
 
     def _begin_at_places(self, topic_id: TopicId) -> None:
-        """Note the places that were found since the last look, in the topic of that id. A member
-        may learn its position from the group before it knows of the topic: that place is in the
-        topic that the metadata names first, as nothing is read before.
+        """Note the places that were found since the last look, in the topic of that id. While the
+        metadata know of none, a place waits: no fetch is sent before they do, and so it is one in
+        the topic that they tell of next.
         """
         if not topic_id:
             return

@@ -470,6 +470,26 @@ class PartitionGhost:
             return f"it deletes key {key!r}, and was committed {now_ms - since} ms ago"
         return None
 
+    def lacks_tombstones(self, broker: BrokerId) -> bool:
+        """Whether its log has a record that a tombstone has deleted, and not the tombstone. A
+        replica that is behind for longer than `delete.retention.ms` does not get it (as in Kafka):
+        the cleaner of the leader has taken it by then, and what the replica has of before stays.
+        """
+        shadow = self.shadow(broker)
+        there = {batch.base for batch in shadow.batches}
+        missing: set[bytes | None] = set()
+        for offset in self._tombstones:
+            batch = self.committed[bisect_left(self._bases, offset + 1) - 1]
+            key = self.contents.of(batch.mark).keys[offset - batch.base]
+            is_gone = batch.base not in there or offset in shadow.holes.get(batch.base, ())
+            if is_gone and self._newest[key] == offset:
+                missing.add(key)
+        return any(
+            key in missing and offset not in shadow.holes.get(batch.base, ())
+            for batch in (shadow.batches if missing else ())
+            for offset, key in enumerate(self.contents.of(batch.mark).keys, batch.base)
+        )
+
     def check_members(self) -> None:
         """I4: every intact member of the controller's ISR and ELR holds all that is committed."""
         for broker in self.members:

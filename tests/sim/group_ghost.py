@@ -46,7 +46,9 @@ class CommitRequest:
     sent_us: int
     offsets: dict[TopicPartition, int]
     goes_back: frozenset[TopicPartition]
-    """The partitions of which the member has heard that its position is none."""
+    """The partitions of which the member has heard that its position is none, or their topic
+    another one.
+    """
 
 
 class Covered:
@@ -99,6 +101,7 @@ class GroupGhost:
         self._requests: dict[str, CommitRequest] = {}
         self._taken: dict[Place, tuple[CommitRequest, OffsetCommitValue]] = {}
         self._seen: set[tuple[str, str]] = set()  # groups with tags of what is committed
+        self._joined: set[tuple[str, str, int]] = set()  # groups with members and generations
         self._processed: dict[tuple[str, TopicId, int], Covered] = {}
         self._pending: dict[tuple[int, int], list[tuple[Record, Offset]]] = {}
         self._comparisons = 0
@@ -201,7 +204,18 @@ class GroupGhost:
             if log.members(group_id):
                 raise Violation("I13", f"{request} is taken; the group has members")
         elif standing is None or standing.epoch != request.generation:
-            raise Violation("I13", f"{request} is taken; the member is at {standing}")
+            if standing is None or not self._has_joined(log, request, standing.epoch):
+                raise Violation("I13", f"{request} is taken; the member is at {standing}")
+            self._sometimes["groups: commit of a generation without assignments"] += 1
+
+    def _has_joined(self, log: GroupLog, request: CommitRequest, logged: int) -> bool:
+        """Whether the member has joined that generation of a classic group since. The log has a
+        generation when its leader has brought the assignments; if the leader dies before that, the
+        next rebalance begins, in which the members may commit what they had (as in Kafka).
+        """
+        joined = (request.group_id, request.member_id, request.generation)
+        is_newer = request.generation > logged and not log.is_consumer(request.group_id)
+        return is_newer and joined in self._joined
 
     def _check_order(
         self,
@@ -224,7 +238,10 @@ class GroupGhost:
         )
 
     def _may_be_forgotten(self, log: GroupLog, place: Place) -> None:
-        """A position goes with its topic, or when nobody reads it."""
+        """A position goes with its topic, or when nobody reads it. A member that has just told that
+        it reads something else may have the partition yet, until its user lets go of it: that keeps
+        no position (as in Kafka, whose rule is the subscription).
+        """
         before = self._taken.get(place)
         topic = self._cluster.image.topics_by_name.get(place[1])
         is_gone = topic is None or (
@@ -235,8 +252,11 @@ class GroupGhost:
         ] += 1
         tp = TopicPartition(place[1], place[2])
         for member in self._valid(place[0], log):
-            if tp in member.owned and not is_gone:
+            if tp not in member.owned or is_gone:
+                continue
+            if log.subscribes(place[0], member.member_id, tp.topic):
                 raise Violation("I13", f"{member.name} reads {tp}, whose position is forgotten")
+            self._sometimes["groups: position expired while it is given up"] += 1
 
     def _must_have_ended(self, log: GroupLog, group: str, members: set[str]) -> None:
         """A group that has members does not go, but may change its type."""
@@ -346,6 +366,10 @@ class GroupGhost:
         if (group_id, tag) not in self._seen:
             request = self._requests.get(tag)
             raise Violation("I10", f"{broker} acknowledges {request}, which is not committed")
+
+    def joined(self, group_id: str, member_id: str, generation: int) -> None:
+        """A coordinator says that the member is one of a classic group's generation."""
+        self._joined.add((group_id, member_id, generation))
 
     # ---- memory
 

@@ -16,9 +16,13 @@ from pylog_broker.coordinator.generated.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataKey,
 )
 from pylog_broker.coordinator.generated.consumer_group_metadata import ConsumerGroupMetadataKey
+from pylog_broker.coordinator.generated.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+)
 from pylog_broker.coordinator.generated.group_metadata import GroupMetadataKey, GroupMetadataValue
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
 from pylog_broker.coordinator.groups.classic.group import ClassicGroup, ClassicState
+from pylog_broker.coordinator.groups.classic.subscriptions import topics_of
 from pylog_broker.coordinator.groups.consumer.group import ConsumerGroup
 from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
 from pylog_broker.coordinator.runtime.decision import Record
@@ -81,6 +85,24 @@ class GroupLog:
         return {
             k.member_id for k, _ in self._of(ConsumerGroupMemberMetadataKey) if k.group_id == group
         }
+
+    def subscribes(self, group: str, member_id: str, topic: str) -> bool:
+        """Whether the member reads the topic by what it has told: by its name, or by an expression
+        whose topics are found.
+        """
+        if not self.is_consumer(group):
+            classic = self.classic(group)
+            members = classic.members if classic is not None else ()
+            told = [each.subscription for each in members if each.member_id == member_id]
+            return any(topic in (topics_of(each) or ()) for each in told)
+        member = self.get(ConsumerGroupMemberMetadataKey(group, member_id))
+        if member is None:
+            return False
+        regex = member.subscribed_topic_regex
+        found = self.get(ConsumerGroupRegularExpressionKey(group, regex)) if regex else None
+        return topic in member.subscribed_topic_names or (
+            found is not None and topic in found.topics
+        )
 
     def exists(self, group: str) -> bool:
         """Whether the group has a record of its own."""

@@ -403,6 +403,14 @@ class GroupMember(ConsumerApp):
                 known = self._given.get(tp)
                 self._ghost.begins(self, tp, read.topic_id, read.position, known)
 
+    def _begins_anew(self, tp: TopicPartition) -> None:
+        """It has told so. Of a classic member the position may be one of the new topic already,
+        where others of its group had heard of that before: it then goes back, and skips nothing.
+        """
+        super()._begins_anew(tp)
+        if self.settings.protocol == "classic":
+            self._goes_back.add(tp)
+
     def _must_be_gone(self, tp: TopicPartition, what: str) -> None:
         super()._must_be_gone(tp, what)
         self._goes_back.add(tp)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pylog import errors
 from pylog.model import CONSUMER_OFFSETS
-from pylog.rpc.apis import OFFSET_COMMIT
+from pylog.rpc.apis import JOIN_GROUP, OFFSET_COMMIT
 from pylog_broker.api.api import GroupApi
 from pylog_broker.api.groups.committed_offsets import CommittedOffsetsHandler
 from pylog_broker.api.groups.find_coordinator import FindCoordinatorHandler
@@ -119,15 +119,21 @@ class GroupService(UnaryCalls):
             return
         ghost = self._cluster.shadows.ghost(topic.topic_id, number)
         is_newest = led.shard.epoch == ghost.newest_epoch
-        if is_newest and ghost.committed_end == machine.next_offset and not ghost.is_lossy:
-            self._sometimes["groups: memory compared with the log"] += 1
-            self._ghost.check_memory(self._process.name, number, led.shard.coordinator)
+        if not is_newest or ghost.committed_end != machine.next_offset or ghost.is_lossy:
+            return
+        if ghost.lacks_tombstones(self._process.broker_id):
+            self._sometimes["groups: memory of a log without its tombstones"] += 1
+            return
+        self._sometimes["groups: memory compared with the log"] += 1
+        self._ghost.check_memory(self._process.name, number, led.shard.coordinator)
 
     # ---- calls
 
     def _check(self, asked: UnaryCall, given: Any) -> None:
         if asked.api == OFFSET_COMMIT.key:
             self._check_committed(asked.message, given.partitions.items())
+        elif asked.api == JOIN_GROUP.key and given.error is None:
+            self._ghost.joined(asked.message.group_id, given.member_id, given.generation)
 
     def _check_committed(self, message: Any, outcomes: Iterable[tuple[Any, Any]]) -> None:
         """I10: what is answered as committed is."""

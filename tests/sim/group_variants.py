@@ -163,6 +163,10 @@ def _keeps_what_is_gone(_self: ConsumerMembership, _partitions: object) -> None:
     pass
 
 
+def _awaits_nothing(_self: GroupManagers, _tp: TopicPartition) -> bool:
+    return False
+
+
 def _keeps_all(self: ClassicMembership, now_ms: int) -> None:
     self._become(MemberState.PREPARING_REBALANCE)
 
@@ -344,7 +348,16 @@ GROUP_VARIANTS: dict[str, Variant] = {
         leaning=_among(
             "recreate", "kill", then=_with_members("stall", "close", protocols=CONSUMER)
         ),
-        caught_by=11,
+        caught_by=24,
+        groups=True,
+    ),
+    "reads_the_topic_before_of_the_name": Variant(
+        "A member reads what its metadata have by the name of a topic that it was given",
+        ((GroupManagers, "_awaits_topic", _awaits_nothing),),
+        leaning=_among(
+            "recreate", "kill", then=_with_members("stall", "close", protocols=CONSUMER)
+        ),
+        caught_by=24,
         groups=True,
     ),
     "commits_what_was_fetched": Variant(

@@ -56,6 +56,38 @@ def test_a_clock_that_is_behind_dates_a_tombstone_too_early() -> None:
     assert ghost.why_not_gone(0, 1_200) is None
 
 
+@pytest.mark.parametrize(
+    ("bases", "holes", "lacks"),
+    [
+        ((0, 1, 2), {}, False),
+        ((0, 2), {}, True),
+        ((0, 1, 2), {1: frozenset({1})}, True),
+        ((2,), {}, False),
+        ((0, 2), {0: frozenset({0})}, False),
+        ((0, 1, 2, 3), {}, False),
+        ((0, 3), {}, False),
+    ],
+)
+def test_a_log_lacks_a_tombstone_when_it_has_what_that_deleted(
+    bases: tuple[int, ...], holes: dict[int, frozenset[int]], lacks: bool
+) -> None:
+    """The records k, k deleted, x, and, where the replica has that, k anew."""
+    contents = Contents()
+    ghost = PartitionGhost((TopicId("t"), 0), contents)
+    pairs = [(b"k", b"v"), (b"k", None), (b"x", b"v"), (b"k", b"w")]
+    one = BrokerId(1)
+    for offset, (key, value) in enumerate(pairs[: bases[-1] + 1]):
+        contents.sent(offset, Original(ghost.key, (key,), (value,), (0,)))
+        batch = Batch(offset, offset, 0, offset, -1, -1, -1)
+        ghost.committed.append(batch)
+        ghost._bases.append(offset)
+        ghost._note_keys(batch, 1_000)
+        if offset in bases:
+            ghost.shadow(one).batches.append(batch)
+    ghost.shadow(one).holes = holes
+    assert ghost.lacks_tombstones(one) is lacks
+
+
 def numbered(base: int, sequence: int, *, producer: int = 5) -> Batch:
     return Batch(base, base, 0, base, producer, 0, sequence)
 

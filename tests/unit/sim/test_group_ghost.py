@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
-from pylog.model import Offset
+import pytest
+
+from pylog.model import Offset, TopicPartition
 from pylog_broker.coordinator.generated.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -17,15 +22,21 @@ from pylog_broker.coordinator.generated.consumer_group_metadata import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
 )
+from pylog_broker.coordinator.generated.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+)
 from pylog_broker.coordinator.generated.group_metadata import (
     ClassicMember,
     GroupMetadataKey,
     GroupMetadataValue,
 )
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
+from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.runtime.decision import Record
-from tests.sim.group_ghost import Covered
+from tests.sim.group_ghost import CommitRequest, Covered, GroupGhost
 from tests.sim.group_log import GroupLog, Standing
+from tests.sim.violation import Violation
 
 
 def test_ranges_cover_what_a_set_of_offsets_does() -> None:
@@ -85,3 +96,96 @@ def test_a_member_of_the_consumer_protocol_stands_at_two_epochs_while_it_is_one(
     log.take(Record(member, None), Offset(3))
     assert log.standing("g", "a") is None
     assert log.group_ids() == {"g"}
+
+
+def classic_group(generation: int, subscription: bytes = b"") -> GroupLog:
+    """With the member a."""
+    value = GroupMetadataValue(
+        protocol_type="consumer",
+        generation=generation,
+        protocol="range",
+        leader="a",
+        members=(ClassicMember(member_id="a", subscription=subscription),),
+    )
+    return log_of((GroupMetadataKey("g"), value))
+
+
+def test_a_member_of_a_classic_group_subscribes_to_what_its_strategy_was_told() -> None:
+    log = classic_group(1, b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff")
+    assert (log.subscribes("g", "a", "t"), log.subscribes("g", "a", "u")) == (True, False)
+    assert not log.subscribes("g", "b", "t")
+
+
+def test_a_member_of_the_consumer_protocol_subscribes_to_names_and_to_what_was_found() -> None:
+    member = ConsumerGroupMemberMetadataKey("g", "a")
+    by_name = ConsumerGroupMemberMetadataValue(subscribed_topic_names=("t",))
+    by_regex = ConsumerGroupMemberMetadataValue(subscribed_topic_regex="t.*")
+    group = (ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(3, 0))
+    log = log_of(group, (member, by_name))
+    assert (log.subscribes("g", "a", "t"), log.subscribes("g", "a", "u")) == (True, False)
+    log.take(Record(member, by_regex), Offset(2))
+    assert not log.subscribes("g", "a", "t")
+    found = ConsumerGroupRegularExpressionValue(topics=("t",))
+    log.take(Record(ConsumerGroupRegularExpressionKey("g", "t.*"), found), Offset(3))
+    assert log.subscribes("g", "a", "t")
+    log.take(Record(member, None), Offset(4))
+    assert not log.subscribes("g", "a", "t")
+
+
+def ghost_of(*members: Any) -> GroupGhost:
+    topics = {"t": SimpleNamespace(topic_id="T")}
+    cluster: Any = SimpleNamespace(
+        sometimes=Counter(), image=SimpleNamespace(topics_by_name=topics)
+    )
+    ghost = GroupGhost(cluster, GroupConfig())
+    ghost.members.extend(members)
+    return ghost
+
+
+def commit(generation: int) -> CommitRequest:
+    offsets = {TopicPartition("t", 0): 5}
+    return CommitRequest("a/1", "a", "g", "a", generation, 0, offsets, frozenset())
+
+
+def test_a_commit_is_of_the_generation_in_the_log_or_of_a_later_one_that_was_joined() -> None:
+    ghost = ghost_of()
+    ghost.joined("g", "a", 4)
+    ghost.joined("g", "a", 6)
+    ghost.joined("g", "b", 7)
+    log = classic_group(5)
+    for taken in (5, 6):
+        ghost._check_epoch(log, commit(taken))
+    for refused in (4, 7):
+        with pytest.raises(Violation, match=r"is taken; the member is at Standing\(epoch=5"):
+            ghost._check_epoch(log, commit(refused))
+    with pytest.raises(Violation, match="is taken; the member is at None"):
+        ghost._check_epoch(log_of(), commit(6))
+
+
+@pytest.mark.parametrize(("topic", "is_kept"), [("t", True), ("nowhere", False)])
+def test_a_position_is_kept_for_a_member_that_subscribes(topic: str, is_kept: bool) -> None:
+    member: Any = SimpleNamespace(
+        alive=True,
+        name="a",
+        group_id="g",
+        member_id="a",
+        generation=3,
+        owned=(TopicPartition("t", 0),),
+    )
+    ghost = ghost_of(member)
+    log = log_of(
+        (ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(3, 0)),
+        (
+            ConsumerGroupMemberMetadataKey("g", "a"),
+            ConsumerGroupMemberMetadataValue(subscribed_topic_names=(topic,)),
+        ),
+        (
+            ConsumerGroupCurrentMemberAssignmentKey("g", "a"),
+            ConsumerGroupCurrentMemberAssignmentValue(3, 2),
+        ),
+    )
+    if is_kept:
+        with pytest.raises(Violation, match="a reads t-0, whose position is forgotten"):
+            ghost._may_be_forgotten(log, ("g", "t", 0))
+    else:
+        ghost._may_be_forgotten(log, ("g", "t", 0))

@@ -11,6 +11,7 @@ from pylog.client.cluster.metadata import (
     TopicInfo,
 )
 from pylog.client.fetching.consumer_core import ConsumerCore
+from pylog.client.fetching.fetch_events import Fetch, FetchItem, RefreshMetadata
 from pylog.client.fetching.fetch_state import FetcherSettings
 from pylog.client.fetching.group_managers import GroupManagers, GroupSettings
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
@@ -19,9 +20,12 @@ from pylog.client.membership.messages import (
     ConsumerGroupHeartbeatAnswer,
     CoordinatorFound,
     FindCoordinator,
+    OffsetFetch,
+    OffsetsFetched,
+    PartitionOffset,
     TargetPartitions,
 )
-from pylog.model import TopicPartition
+from pylog.model import OffsetAndMetadata, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -111,3 +115,49 @@ def test_a_target_that_names_another_topic_of_that_name_is_taken_anew() -> None:
     assert world.owned == (T1,)
     assert world.group.granted_id(T1) == "B"
     assert world.core.positions.partitions[T1] is not before
+
+
+def test_nothing_is_asked_of_a_topic_whose_name_is_another_topics_in_the_metadata() -> None:
+    """Brokers that are behind may lead the old one yet."""
+    world = World()
+    world.core.fetcher.active = True
+    world.beats(("B", "t", (0, 1)))
+    beat: type = ConsumerGroupHeartbeat
+    asked = [each for each in world.out if not isinstance(each, beat)]
+    assert asked == [RefreshMetadata(("t",))]
+    world.out.clear()
+    world.tell("A")
+    world.hears_metadata()
+    asked = [each for each in world.core.poll(100).requests if not isinstance(each, beat)]
+    assert asked == [RefreshMetadata(("t",))]
+    world.tell("B")
+    world.group.on_metadata(200)
+    assert world.core.poll(200).requests == [OffsetFetch(7, "g", (T0, T1))]
+
+
+def test_a_partition_is_read_from_its_position_when_the_metadata_have_its_topic() -> None:
+    world = World()
+    world.core.fetcher.active = True
+    world.settle("B")
+    assert world.asked(OffsetFetch) == []
+    world.tell("B")
+    world.group.on_metadata(0)
+    (question,) = world.asked(OffsetFetch)
+    committed = OffsetAndMetadata(7)
+    found = tuple(PartitionOffset(tp, committed) for tp in (T0, T1))
+    world.group.on_answer(0, question, OffsetsFetched(found))
+    (fetch,) = world.asked(Fetch)
+    assert fetch.items == (FetchItem(T1, "B", 7, 0, -1), FetchItem(T0, "B", 7, 0, -1))
+
+
+def test_where_the_user_has_sought_is_not_read_before_the_metadata_have_the_topic() -> None:
+    world = World()
+    world.core.fetcher.active = True
+    world.settle("B")
+    for partition in world.core.positions.partitions.values():
+        world.core.positions.seek(partition, 3)
+    assert world.asked(Fetch) == []
+    world.tell("B")
+    world.group.on_metadata(0)
+    (fetch,) = world.asked(Fetch)
+    assert fetch.items == (FetchItem(T1, "B", 3, 0, -1), FetchItem(T0, "B", 3, 0, -1))
