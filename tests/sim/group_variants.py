@@ -369,7 +369,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
         "B-G18: what is given up is committed before the user is done with it",
         ((GroupManagers, "_hand_over", _without_the_user),),
         leaning=_with_members("crash", "close", "restart"),
-        caught_by=3,
+        caught_by=4,
         groups=True,
     ),
     "reads_what_was_revoked": Variant(

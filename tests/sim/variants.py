@@ -1084,7 +1084,7 @@ VARIANTS: dict[str, Variant] = {
     "deleted_under_min_isr": Variant(
         "DeleteRecords is answered by a leader that may be replaced without its ISR",
         ((Partition, "is_under_min_isr", property(_any_isr_will_do)),),
-        caught_by=7,
+        caught_by=0,
         leaning=_deletions_among_deaths,
     ),
     "old_marks_under_new_name": Variant(
@@ -1195,7 +1195,7 @@ VARIANTS: dict[str, Variant] = {
     "buffer_outlives_a_seek": Variant(
         "What was fetched stays in the buffer when the consumer goes elsewhere",
         ((Positions, "_drop_buffer", _buffer_kept),),
-        caught_by=8,
+        caught_by=3,
     ),
     "look_up_outlives_a_seek": Variant(
         "A look-up's answer counts though the consumer has gone elsewhere meanwhile",
