@@ -67,7 +67,13 @@ class ConsumerCore:
         self.group: GroupManagers | None = None
         if group is not None:
             self.group = GroupManagers(
-                group, metadata, self.positions, self._assign, self.for_user, jitter
+                group,
+                metadata,
+                self.positions,
+                self._assign,
+                self.for_user,
+                self.leaders.is_missing,
+                jitter,
             )
             self.managers = (self.group, *self.managers)
         self._metadata = metadata

@@ -94,8 +94,10 @@ class GroupManagers:
         positions: Positions,
         assign: Callable[[Iterable[TopicPartition]], None],
         for_user: deque[Callback],
+        is_missing: Callable[[TopicPartition], None],
         jitter: Callable[[], float],
     ) -> None:
+        """`is_missing` has the metadata refreshed, which lack what is needed of a partition."""
         membership, identity, assignors = settings
         self.settings = membership
         self.identity = identity
@@ -123,6 +125,7 @@ class GroupManagers:
         self._metadata = metadata
         self._positions = positions
         self._assign = assign
+        self._is_missing = is_missing
         self._handovers: list[_Handover] = []
         self._user_came = False
         self._held: dict[TopicPartition, None] = {}  # until the user is told that they are assigned
@@ -300,28 +303,40 @@ class GroupManagers:
                 effects.append(effect)
 
     def _release(self) -> None:
-        """New partitions are read when the user's listener has run, and had the time to seek."""
+        """New partitions are read when the user's listener has run, and had the time to seek, and
+        the metadata have their topic.
+        """
         if not self._held or self.membership.awaits_user_code:
             return
-        for tp in self._held:
-            partition = self._positions.partitions.get(tp)
-            if partition is not None:
-                partition.pause(held=False)
-        self._held = {}
+        known = self._positions.partitions
+        held = [tp for tp in self._held if tp in known]
+        self._held = {tp: None for tp in held if self._awaits_topic(tp)}
+        for tp in held:
+            if tp not in self._held:
+                known[tp].pause(held=False)
 
     def _start(self, now_ms: int) -> None:
-        """Ask where new partitions begin, and have them begin."""
+        """Ask where new partitions begin, and have them begin, once the metadata have their topic:
+        an older one of the name may have leaders yet, and its records would count as the new one's.
+        """
         if self._question is not None:
             asked, answer = self._question
             if not answer.done:
                 return
             self._question = None
             self._begin(asked, answer)
+        awaited = [tp for tp in self._held if self._awaits_topic(tp)]
+        for tp in awaited:
+            self._is_missing(tp)
         unstarted = self._positions.unstarted
         if not unstarted:
             return
         known = self._positions.partitions
-        asked = {tp: g for tp, g in unstarted.items() if known[tp].error is None}
+        asked = {
+            tp: generation
+            for tp, generation in unstarted.items()
+            if known[tp].error is None and tp not in awaited
+        }
         if asked:
             timeout_ms = self.settings.default_api_timeout_ms
             self._question = asked, self.commits.committed(now_ms, asked, timeout_ms)
@@ -373,6 +388,11 @@ class GroupManagers:
             elif topic_id and grant.is_seen:
                 gone.append(tp)
         return gone
+
+    def _awaits_topic(self, tp: TopicPartition) -> bool:
+        """Whether the metadata have never had the topic of which the coordinator gave it."""
+        grant = self._granted.get(tp)
+        return grant is not None and bool(grant.topic_id) and not grant.is_seen
 
     def granted_id(self, tp: TopicPartition) -> str:
         """The id of the topic of which the coordinator gave the partition; empty: not known."""
