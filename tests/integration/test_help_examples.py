@@ -37,6 +37,7 @@ SHORTER = (
     (r"^pylog console$", "pylog console --listen 127.0.0.1:0"),
     (r"^(pylog -b .* console)", r"\1 --listen 127.0.0.1:0"),
     (r" --daemon$", ""),  # else it is left running
+    (r"--brokers 2,3,4", "--brokers 1,2,3"),  # there is no broker 4
 )
 PARTITIONS = 4
 UNTIL_CTRL_C = re.compile(r"pylog (-b \S+ )?(local|console|docs --serve)\b")
@@ -90,6 +91,8 @@ def home(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Pat
     (folder / "server.properties").write_text("log.retention.ms=60000\n")
     fields = {"type": "record", "name": "flight", "fields": [{"name": "carrier", "type": "string"}]}
     (folder / "flights.avsc").write_text(json.dumps(fields))
+    moves = [{"topic": "orders", "partition": 0, "replicas": [3, 1, 2]}]
+    (folder / "plan.json").write_text(json.dumps({"version": 1, "partitions": moves}))
     (folder / ".config/fish/completions").mkdir(parents=True)
     return folder
 
@@ -116,14 +119,18 @@ def prepare(cluster: LocalCluster, example: str, before_this: str) -> Producer |
         if changed:
             admin.delete_topics(sorted(changed))
         there -= changed
-        wanted = {"flights", "orders", "copy", "jobs"} - there - ({made[1]} if made else set())
+        wanted = (
+            {"flights", "orders", "payments", "copy", "jobs"}
+            - there
+            - ({made[1]} if made else set())
+        )
         if wanted:
             admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in sorted(wanted)])
             with Producer(**where) as producer:
                 for name in sorted(wanted):
                     for number in range(40):
                         producer.send(name, f"{number}", key=f"{number}")
-        if example.startswith("pylog groups"):
+        if example.startswith("pylog groups") or "__consumer_offsets" in example:
             at = {TopicPartition("flights", 0): OffsetAndMetadata(1)}
             for group in ("loader", "flights-loader"):
                 admin.alter_group_offsets(group, at)

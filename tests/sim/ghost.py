@@ -526,10 +526,21 @@ class PartitionGhost:
             if batch.base in shadow.behind_loss and batch.base > shadow.log_start:
                 break  # it lacks what was before
             index = bisect_left(self._bases, batch.base)
-            if index >= len(committed) or committed[index] != batch:
+            if index >= len(committed) or (
+                committed[index] != batch and not self._may_be_cleaned(batch, index)
+            ):
                 break
             shadow.agreed += 1
         return shadow.agreed_end()
+
+    def _may_be_cleaned(self, batch: Batch, index: int) -> bool:
+        """Whether the batch lies between committed ones, of which the last is at `index - 1`: after
+        an unclean election those are what the new leader has, and its cleaner may have been there.
+        """
+        if not (self.is_lossy and self.may_compact):
+            return False
+        before = self.committed[index - 1].last if index else -1
+        return before < batch.base and batch.last < self.committed[index].base
 
     def committed_at(self, offset: int) -> Batch | None:
         """The committed batch that begins at `offset`."""
