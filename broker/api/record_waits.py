@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager
 
 WAIT_MS_MAX: Final = 60_000
-"""Whoever wants to wait longer asks again: a lost connection would else be noticed late."""
+"""A client that wants to wait longer asks again: a lost connection would else be noticed late."""
 
 
 class RecordWaitHandler:

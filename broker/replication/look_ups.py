@@ -25,7 +25,7 @@ waits for the disk after so many.
 
 
 class Question(Protocol):
-    """What is asked of one partition."""
+    """The question about one partition."""
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -357,7 +357,7 @@ class RangeQuery:
 
 @dataclass(frozen=True, slots=True)
 class RangeAnswer:
-    """What of the range the log has; nothing with a failure."""
+    """The part of the range that the log has; nothing with a failure."""
 
     topic_partition: TopicPartition
     failure: Failure | None = None
@@ -386,7 +386,7 @@ class RecordWait:
 
 @dataclass(frozen=True, slots=True)
 class WaitEnd:
-    """Where a partition ends: its high watermark, or last stable offset when read committed."""
+    """The end of a partition: its high watermark, or last stable offset when read committed."""
 
     topic_partition: TopicPartition
     failure: Failure | None = None
@@ -540,7 +540,7 @@ class OffsetsListed:
 
 @dataclass(frozen=True, slots=True)
 class RecordsArrived:
-    """What somebody waited for is there, or the wait is over."""
+    """The records that somebody waited for are there, or the wait is over."""
 
     token: object
     ends: tuple[WaitEnd, ...]

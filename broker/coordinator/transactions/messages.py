@@ -68,7 +68,7 @@ class TransactionEnded(NamedTuple):
 
 
 class NewStart(NamedTuple):
-    """Where the partition of an overwritten topic begins with the marker of a commit."""
+    """The offset at which a partition of an overwritten topic begins, with the commit's marker."""
 
     topic_id: TopicId
     offset: Offset

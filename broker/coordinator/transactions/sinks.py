@@ -195,7 +195,7 @@ class _Sink:
     committed: frozenset[int] = frozenset()
     """The numbers of the transactional ids that the decision commits."""
     overwrite: Overwrite = NO_OVERWRITE
-    """What the decision overwrites."""
+    """The partitions that the decision overwrites."""
     tasks: dict[str, _Task] = field(default_factory=dict)
     attempts: dict[_Attempt, str] = field(default_factory=dict)
     free: dict[str, None] = field(default_factory=dict)
@@ -560,7 +560,7 @@ class Sinks:
         )
 
     def overwrite_of(self, transaction: Transaction) -> Overwrite:
-        """What a prepared transaction overwrites with its commit."""
+        """The partitions that a prepared transaction overwrites with its commit."""
         transactional_id = transaction.transactional_id
         if not transaction.state.commits or not is_of_a_sink(transactional_id):
             return NO_OVERWRITE
