@@ -221,5 +221,18 @@ class Groups:
                 owned += [tp.partition for tp in member.owned]
             if topic is not None and sorted(owned) != sorted(topic.partitions):
                 found.append(f"{group.group_id} owns {sorted(owned)} of {sorted(topic.partitions)}")
-            found += self.ghost.unread(group.group_id)
+            found += [
+                f"{group.group_id} has not processed {len(missing)} records of {number}: "
+                f"{missing[0]} to {missing[-1]}"
+                for number, missing in self.ghost.unread(group.group_id).items()
+            ]
         return found
+
+    @property
+    def unread(self) -> int:
+        """So many records have not been processed yet, of all groups."""
+        return sum(
+            len(missing)
+            for group in self._groups
+            for missing in self.ghost.unread(group.group_id).values()
+        )

@@ -418,16 +418,16 @@ class GroupGhost:
 
     # ---- the end
 
-    def unread(self, group_id: str) -> list[str]:
-        """The records that the group has not processed yet."""
+    def unread(self, group_id: str) -> dict[int, list[int]]:
+        """The offsets that the group has not processed yet, by partition."""
         topic = self._cluster.topic()
-        found = []
+        found = {}
         for number in () if topic is None else sorted(topic.partitions):
             assert topic is not None
             end = self._cluster.shadows.ghost(topic.topic_id, number).committed_end
             missing = self._missing(group_id, topic.topic_id, number, end)
             if missing:
-                found.append(f"group {group_id} has not processed {missing} of {number}")
+                found[number] = missing
         return found
 
 
