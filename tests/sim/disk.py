@@ -391,6 +391,8 @@ class Disk:
         self.directory(parent).change({name: copied})
         self.directory(parent).fsync()
         self.note_cut(target, LOG_SUFFIX)
+        if source in self.harmed:
+            self.harmed.add(target)
 
     def wipe(self, path: str) -> None:
         """Somebody removes a directory with all in it, for good."""
