@@ -85,21 +85,27 @@ def abort(
     """Have nothing of the batch count, as far as that is not decided. Where no task reports what it
     has written, it is the batch of the `job`, if there is one; of a query nothing is known then,
     and its attempts end by themselves.
+
+    The run ends with it, as Spark cancels the other tasks late: one of them may still be about to
+    begin. In `foreachBatch` it goes on, where the user may write the batch again.
     """
     staged = staged_in(reports)
     told = [report for report in reports if report is not None and report.staged is not None]
     batch = told[0].batch if told else job
     if batch is None:
         return
+    ends_run = job is None or batch.run_id == job.run_id
     limit_ms = min(_timeout_ms(options), ABORT_MS_MAX)
     try:
         _ask(
             staged[0].coordinator if staged else None,
             options,
             limit_ms,
-            lambda decider: decider.abort(batch.sink, batch.run_id, batch.batch_id),
+            lambda decider: decider.abort(
+                batch.sink, batch.run_id, batch.batch_id, ends_run=ends_run
+            ),
             lambda: staging_producer_for(options).producer.abort_batch(
-                batch.sink, batch.run_id, batch.batch_id
+                batch.sink, batch.run_id, batch.batch_id, ends_run=ends_run
             ),
         )
     except errors.PylogError as error:

@@ -156,6 +156,7 @@ def abort_from(request: sink_pb2.AbortSinkBatchRequest) -> AbortBatch:
         request.batch_id,
         request.whole_sink,
         _member_from(request.member) if request.HasField("member") else None,
+        request.ends_run,
     )
 
 

@@ -22,6 +22,8 @@ class FakeSink:
     """One sink."""
 
     runs: list[str] = field(default_factory=list)
+    has_ended: bool = False
+    """The newest run."""
     decision: sink_pb2.SinkDecision | None = None
     tasks: dict[str, Task] = field(default_factory=dict)
     prepared: dict[str, int] = field(default_factory=dict)
@@ -76,8 +78,11 @@ class SinkWorld:
             return
         if request.run_id not in sink.runs:
             sink.runs.append(request.run_id)
+            sink.has_ended = False
             for name in list(sink.tasks):
                 self.end(sink, name, committed=False)
+        if sink.has_ended:
+            raise errors.InvalidTxnState(f"run {request.run_id} was aborted")
         task = (request.run_id, request.batch_id, request.task, request.attempt)
         name = next((name for name, known in sink.tasks.items() if known == task), "")
         if not name:
@@ -145,6 +150,9 @@ class SinkWorld:
         else:
             wanted = (request.run_id, request.batch_id)
             names = [name for name, task in sink.tasks.items() if task[:2] == wanted]
+            if request.ends_run and sink.runs[-1:] in ([], [request.run_id]):
+                sink.runs = sink.runs or [request.run_id]
+                sink.has_ended = True
         for name in names:
             self.end(sink, name, committed=False)
         return len(names)

@@ -155,7 +155,7 @@ def test_a_batch_write_counts_whole_or_not_at_all(
     spark: SparkSession, cluster: LocalCluster, topics: Callable[[str], str], tmp_path: Path
 ) -> None:
     topic = topics("t")
-    frame = numbers(spark, 4_000, tasks=1)
+    frame = numbers(spark, 4_000)
     broken = frame.mapInArrow(failing_once(tmp_path / "flag", 3_999), frame.schema)
     with pytest.raises(PySparkException, match="by the test"):
         write(broken, cluster, topic)

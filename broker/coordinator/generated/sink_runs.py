@@ -14,7 +14,7 @@ from pylog_broker.kafka_primitives import (
     count_refused,
     null_refused,
     read_varint,
-    skip_tagged_fields,
+    skip_tag,
     truncated,
     write_varint,
 )
@@ -24,6 +24,7 @@ VERSIONS: Final = range(0, 1)
 
 _h: Final = Struct(">h")
 _i: Final = Struct(">i")
+_q: Final = Struct(">q")
 
 
 class SinkRunsKey(NamedTuple):
@@ -38,6 +39,7 @@ class SinkRunsValue(NamedTuple):
 
     first_number: int = 0
     run_ids: tuple[str, ...] = ()
+    ended_ms: int = -1
 
 
 def _encode_key(key: SinkRunsKey) -> bytearray:
@@ -104,7 +106,16 @@ def _encode_value_v0(value: SinkRunsValue) -> bytearray:
         text_b = value_b.encode()
         write_varint(out, len(text_b) + 1)
         out += text_b
-    out.append(0)
+    tags_c: list[tuple[int, bytearray]] = []
+    if value.ended_ms != -1:
+        part_c = bytearray()
+        part_c += _q.pack(value.ended_ms)
+        tags_c.append((0, part_c))
+    write_varint(out, len(tags_c))
+    for tag_c, content_c in tags_c:
+        write_varint(out, tag_c)
+        write_varint(out, len(content_c))
+        out += content_c
     return out
 
 
@@ -131,12 +142,21 @@ def _decode_value_v0(buffer: memoryview, position: int) -> tuple[SinkRunsValue, 
         position += size
         found_a.append(element_b)
     value_run_ids = tuple(found_a)
-    if buffer[position]:
-        position = skip_tagged_fields(buffer, position)
-    else:
-        position += 1
+    value_ended_ms: int = -1
+    tags_value, position = read_varint(buffer, position)
+    for _ in range(tags_value):
+        tag_value, position = read_varint(buffer, position)
+        if tag_value == 0:
+            end_value = skip_tag(buffer, position)
+            _, position = read_varint(buffer, position)
+            value_ended_ms, = _q.unpack_from(buffer, position)
+            position += 8
+            if position != end_value:
+                raise MalformedMessage("ended_ms does not fill its tagged field")
+        else:
+            position = skip_tag(buffer, position)
     assert position <= length
-    return SinkRunsValue(first_number=value_first_number, run_ids=value_run_ids), position
+    return SinkRunsValue(first_number=value_first_number, run_ids=value_run_ids, ended_ms=value_ended_ms), position
 
 
 _ENCODE: Final = {0: _encode_value_v0}

@@ -142,7 +142,8 @@ class BatchDecided(NamedTuple):
 class AbortBatch(NamedTuple):
     """Nothing of the batch shall count, if that is not decided otherwise. `whole_sink`: nothing of
     whatever run and batch that is open. `member`: nothing of that attempt, whatever becomes of the
-    others.
+    others. `ends_run`: nothing of any batch of that run which is not decided, and the run writes
+    nothing more: a task that comes late begins no attempt.
     """
 
     sink: SinkKey
@@ -150,6 +151,7 @@ class AbortBatch(NamedTuple):
     batch_id: int
     whole_sink: bool = False
     member: Member | None = None
+    ends_run: bool = False
 
 
 class BatchAborted(NamedTuple):

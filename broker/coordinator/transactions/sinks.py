@@ -9,7 +9,7 @@ transactional ids of its sinks, so no other coordinator has a say.
 - A decision that is asked for again gives the same answer, and a batch that an earlier run has
   decided is written by nobody again.
 - Runs are numbered as they are first seen. A newer one puts the older ones out, and aborts what
-  they left open.
+  they left open. A run that has failed is ended, as some of its tasks may not know it yet.
 - An attempt holds back committed readers while it is open, so it ends by itself: when it is not
   renewed, or when it has been prepared for too long.
 - A decision may overwrite topics. It says where their partitions begin with the batch, and the
@@ -191,6 +191,8 @@ class _Sink:
 
     first_number: int = 0
     run_ids: tuple[str, ...] = ()
+    ended_ms: int = NO_TIMESTAMP
+    """Since when the newest run writes nothing more."""
     decision: DecidedBatch | None = None
     committed: frozenset[int] = frozenset()
     """The numbers of the transactional ids that the decision commits."""
@@ -212,10 +214,18 @@ class _Sink:
         """Whether nothing is known of it."""
         return not (self.run_ids or self.decision or self.tasks or self.free)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the newest run writes nothing more."""
+        return self.ended_ms != NO_TIMESTAMP
+
     def is_over(self, attempt: _Attempt) -> bool:
-        """Whether a newer run has begun since, or its batch, or a later one, is decided."""
+        """Whether its run has ended, a newer one has begun since, or its batch, or a later one, is
+        decided.
+        """
         decided = -1 if self.decision is None else self.decision.batch_id
-        return attempt.run_number < self.run_number or attempt.batch_id <= decided
+        is_of_newest = attempt.run_number == self.run_number and not self.has_ended
+        return not is_of_newest or attempt.batch_id <= decided
 
     def counts(self, transactional_id: str) -> bool:
         """Whether the decision commits what the attempt with that id has written. Since then the
@@ -259,6 +269,7 @@ class Sinks:
                 sink = self._known(SinkKey(*key))
                 sink.first_number = 0 if value is None else value.first_number
                 sink.run_ids = () if value is None else value.run_ids
+                sink.ended_ms = NO_TIMESTAMP if value is None else value.ended_ms
                 self._drop_if_empty(SinkKey(*key))
             case SinkDecisionKey(), SinkDecisionValue() | None:
                 sink = self._known(SinkKey(*key))
@@ -313,18 +324,27 @@ class Sinks:
         return decision
 
     def expire(self, wall_ms: int, decision: Decision) -> None:
-        """Decisions that need not be kept any longer go, with all of their sinks; so do free
-        transactional ids that the coordinator has forgotten.
+        """Decisions that need not be kept any longer go, with all of their sinks; so do sinks that
+        have decided nothing, when no late task of the run that ended is to be expected, or all
+        that they have is the ids of runs; and free transactional ids that the coordinator has
+        forgotten.
         """
         for key, sink in self._sinks.items():
-            made = sink.decision
-            is_old = made is not None and 0 <= made.expires_ms <= wall_ms
-            if is_old and not sink.tasks and not self._still_overwrites(key, sink):
+            if self._is_old(wall_ms, sink) and not self._still_overwrites(key, sink):
                 self._forget(key, sink, decision)
                 continue
             for transactional_id in sink.free:
                 if transactional_id not in self._members.transactions:
                     decision.records.append(Record(SinkTaskKey(transactional_id), None))
+
+    def _is_old(self, wall_ms: int, sink: _Sink) -> bool:
+        if sink.tasks:
+            return False
+        if sink.decision is not None:
+            return 0 <= sink.decision.expires_ms <= wall_ms
+        if sink.has_ended:
+            return sink.ended_ms + self._config.max_timeout_ms <= wall_ms
+        return not sink.free
 
     def is_in_use(self, transactional_id: str) -> bool:
         """Whether an attempt has the id, which may not have written yet."""
@@ -345,8 +365,8 @@ class Sinks:
         """`Member`, `AlreadyDecided`, or `NeedsProducerId`.
 
         Raises SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this run
-        has decided, InvalidRequest for a name that is too long, and ThrottlingQuotaExceeded where
-        there is no room for one more.
+        has decided, InvalidTxnState where the run has ended, InvalidRequest for a name that is too
+        long, and ThrottlingQuotaExceeded where there is no room for one more.
         """
         key = request.sink
         check_names(key, request.run_id)
@@ -354,6 +374,7 @@ class Sinks:
         run_number = self._number(key, sink, request.run_id)
         if (decided := self._decided(sink, run_number, request.batch_id)) is not None:
             return Decision(effects=[Reply(request_id, AlreadyDecided(decided))])
+        self._check_goes_on(key, sink, run_number)
         attempt = _Attempt(run_number, request.batch_id, request.task, request.attempt)
         if (known := sink.attempts.get(attempt)) is not None:  # it asks again
             identity = self._members.transactions[known].owner
@@ -415,9 +436,10 @@ class Sinks:
         have ended have their markers; for the latter it waits up to `visible_timeout_ms`.
 
         Raises SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this run
-        has decided otherwise, InvalidTxnState where an attempt has ended or is not prepared,
-        ConcurrentTransactions while the last batch has not overwritten all partitions, and
-        InvalidRequest for an overwrite without an attempt, or of too many partitions.
+        has decided otherwise, InvalidTxnState where an attempt or the run has ended, or an attempt
+        is not prepared, ConcurrentTransactions while the last batch has not overwritten all
+        partitions, and InvalidRequest for an overwrite without an attempt, or of too many
+        partitions.
         """
         check_names(request.sink, request.run_id)
         sink = self._sinks.get(request.sink) or _Sink()
@@ -433,6 +455,7 @@ class Sinks:
                 )
                 return known
             raise _refusal(last, request.batch_id, run_number)
+        self._check_goes_on(request.sink, sink, run_number)
         if sink.is_empty:
             self._check_room(request.sink, sink)
         self._check_counted(request, run_number)
@@ -570,12 +593,14 @@ class Sinks:
         return sink.overwrite
 
     def abort(self, wall_ms: int, request_id: RequestId, request: AbortBatch) -> Decision:
-        """`BatchAborted`: the open attempts of that batch of that run, of the whole sink, or the
-        one that is named. A decision stands, whoever asks.
+        """`BatchAborted`: the open attempts of that batch of that run, of the whole run, of the
+        whole sink, or the one that is named. A decision stands, whoever asks.
         """
         decision = Decision(is_atomic=False)
         sink = self._sinks.get(request.sink) or _Sink()
         ended = self._to_abort(sink, request)
+        if request.ends_run:
+            self._end_run(wall_ms, request.sink, sink, request.run_id, decision)
         for transactional_id in ended:
             self._end(wall_ms, request.sink, sink, transactional_id, None, decision)
         decision.effects.append(Reply(request_id, BatchAborted(len(ended))))
@@ -597,8 +622,22 @@ class Sinks:
         return [
             transactional_id
             for transactional_id, task in sink.tasks.items()
-            if (task.attempt.run_number, task.attempt.batch_id) == (of_run, request.batch_id)
+            if task.attempt.run_number == of_run
+            and (request.ends_run or task.attempt.batch_id == request.batch_id)
         ]
+
+    def _end_run(
+        self, wall_ms: int, key: SinkKey, sink: _Sink, run_id: str, decision: Decision
+    ) -> None:
+        """Where it is the newest, or the sink's first one. Another one has put it out otherwise, or
+        would be put out by it.
+        """
+        is_newest = sink.run_ids[-1:] == (run_id,)
+        is_first = sink.is_empty and len(self._sinks) < self._config.sinks_max
+        if (is_newest and not sink.has_ended) or is_first:
+            first = sink.first_number
+            value = SinkRunsValue(first, sink.run_ids or (run_id,), ended_ms=wall_ms)
+            decision.records.append(Record(SinkRunsKey(*key), value))
 
     # ---- looking after them ----------------------------------------------------------------------
 
@@ -669,6 +708,13 @@ class Sinks:
                 "started from one checkpoint, give each a checkpoint of its own"
             )
         return number
+
+    def _check_goes_on(self, key: SinkKey, sink: _Sink, run_number: int) -> None:
+        if sink.has_ended and run_number == sink.run_number:
+            raise InvalidTxnState(
+                f"run {sink.run_ids[-1]} of query {key.query_id} was aborted: it writes nothing "
+                f"more to sink {key.sink_id!r}"
+            )
 
     def _decided(self, sink: _Sink, run_number: int, batch_id: int) -> DecidedBatch | None:
         last = sink.decision

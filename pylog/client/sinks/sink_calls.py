@@ -92,9 +92,11 @@ class SinkCalls:
         )
         return sink_wire.decision_of(response.decision), response.is_new
 
-    async def abort(self, sink: SinkKey, run_id: str, batch_id: int, timeout_ms: int) -> int:
-        """How many open attempts of the batch were aborted."""
-        request = sink_wire.abort_request(sink, run_id, batch_id)
+    async def abort(
+        self, sink: SinkKey, run_id: str, batch_id: int, timeout_ms: int, *, ends_run: bool
+    ) -> int:
+        """How many open attempts of the batch, or of the whole run, were aborted."""
+        request = sink_wire.abort_request(sink, run_id, batch_id, ends_run=ends_run)
         response = await self._ask(sink, apis.ABORT_SINK_BATCH, request, timeout_ms, "abort")
         return int(response.attempts)
 

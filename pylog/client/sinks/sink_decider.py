@@ -68,9 +68,11 @@ class SinkDecider:
         response = self._ask(batch.sink, apis.DECIDE_SINK_BATCH, request)
         return sink_wire.decision_of(response.decision), response.is_new
 
-    def abort(self, sink: SinkKey, run_id: str, batch_id: int) -> int:
-        """How many open attempts of the batch were aborted. Raises as `decide`."""
-        request = sink_wire.abort_request(sink, run_id, batch_id)
+    def abort(self, sink: SinkKey, run_id: str, batch_id: int, *, ends_run: bool) -> int:
+        """How many open attempts of the batch were aborted, and of the whole run where it
+        `ends_run`: it writes nothing more then. Raises as `decide`.
+        """
+        request = sink_wire.abort_request(sink, run_id, batch_id, ends_run=ends_run)
         return int(self._ask(sink, apis.ABORT_SINK_BATCH, request).attempts)
 
     # ---- asking -------------------------------------------------------------------------------

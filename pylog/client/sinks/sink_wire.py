@@ -62,9 +62,13 @@ def decide_request(batch: SinkBatch) -> sink_pb2.DecideSinkBatchRequest:
     )
 
 
-def abort_request(sink: SinkKey, run_id: str, batch_id: int) -> sink_pb2.AbortSinkBatchRequest:
-    """For a batch that failed."""
-    return sink_pb2.AbortSinkBatchRequest(sink=key_message(sink), run_id=run_id, batch_id=batch_id)
+def abort_request(
+    sink: SinkKey, run_id: str, batch_id: int, *, ends_run: bool
+) -> sink_pb2.AbortSinkBatchRequest:
+    """For a batch that failed, and with it perhaps its run."""
+    return sink_pb2.AbortSinkBatchRequest(
+        sink=key_message(sink), run_id=run_id, batch_id=batch_id, ends_run=ends_run
+    )
 
 
 def abort_attempt_request(sink: SinkKey, member: SinkMember) -> sink_pb2.AbortSinkBatchRequest:

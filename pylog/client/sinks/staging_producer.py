@@ -107,9 +107,12 @@ class StagingProducer(Producer):
         """The decision, and whether it was made by this call."""
         return self._thread.run(self._calls.decide(batch, self._max_block_ms))
 
-    def abort_batch(self, sink: SinkKey, run_id: str, batch_id: int) -> int:
-        """How many open attempts of the batch were aborted."""
-        return self._thread.run(self._calls.abort(sink, run_id, batch_id, self._max_block_ms))
+    def abort_batch(self, sink: SinkKey, run_id: str, batch_id: int, *, ends_run: bool) -> int:
+        """How many open attempts of the batch were aborted, and of the whole run where it
+        `ends_run`: it writes nothing more then.
+        """
+        aborting = self._calls.abort(sink, run_id, batch_id, self._max_block_ms, ends_run=ends_run)
+        return self._thread.run(aborting)
 
     def sinks_named(self, sink_id: str) -> list[SinkListing]:
         """The sinks of that id, of whatever query, with the receipts of their last batches. Raises

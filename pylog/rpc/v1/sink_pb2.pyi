@@ -162,18 +162,20 @@ class DecideSinkBatchResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., decision: _Optional[_Union[SinkDecision, _Mapping]] = ..., is_new: _Optional[bool] = ...) -> None: ...
 
 class AbortSinkBatchRequest(_message.Message):
-    __slots__ = ("sink", "run_id", "batch_id", "whole_sink", "member")
+    __slots__ = ("sink", "run_id", "batch_id", "whole_sink", "member", "ends_run")
     SINK_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
     WHOLE_SINK_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
+    ENDS_RUN_FIELD_NUMBER: _ClassVar[int]
     sink: SinkKey
     run_id: str
     batch_id: int
     whole_sink: bool
     member: SinkMember
-    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., batch_id: _Optional[int] = ..., whole_sink: _Optional[bool] = ..., member: _Optional[_Union[SinkMember, _Mapping]] = ...) -> None: ...
+    ends_run: bool
+    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., batch_id: _Optional[int] = ..., whole_sink: _Optional[bool] = ..., member: _Optional[_Union[SinkMember, _Mapping]] = ..., ends_run: _Optional[bool] = ...) -> None: ...
 
 class AbortSinkBatchResponse(_message.Message):
     __slots__ = ("error", "attempts")

@@ -239,6 +239,25 @@ def test_an_abort_takes_what_it_is_told_of(cluster: FakeCluster, to: SinkOptions
     assert not cluster.sinks.sinks["q", "t"].tasks
 
 
+def test_a_task_that_begins_late_writes_nothing(cluster: FakeCluster, to: SinkOptions) -> None:
+    """Spark tells tasks of a job that failed late that they are to end."""
+    abort([None, None], to, batch_of_job("j", to))
+    with pytest.raises(WriteFailed, match="run j was aborted"):
+        stage(to, "ab", batch_of_job("j", to))
+    abort([None, stage(to, "ab", task=1)], to)
+    with pytest.raises(WriteFailed, match="run r was aborted"):
+        stage(to, "cd", task=2)
+    assert committed(cluster) == ""
+
+
+def test_a_batch_may_be_written_again_in_foreach_batch(
+    cluster: FakeCluster, to: SinkOptions
+) -> None:
+    abort([None, stage(to, "ab", task=1)], to, batch_of_job("j", to))
+    decide([stage(to, "cd", task=2)], to)
+    assert committed(cluster) == "cd"
+
+
 def test_what_waits_for_its_decision_waits_so_long(cluster: FakeCluster) -> None:
     to = options(cluster, **{"pylog.sink.prepared.timeout.ms": "7000"})
     stage(to, "a")

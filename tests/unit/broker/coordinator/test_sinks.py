@@ -56,7 +56,7 @@ from pylog_broker.coordinator.transactions.transaction import (
 )
 from tests.fakes.transaction_shard import WALL_MS, A, B, TransactionShard, identity
 
-SINK = SinkKey("8f3b", "topic/orders")
+SINK, OTHER = SinkKey("8f3b", "topic/orders"), SinkKey("77aa", "topic/orders")
 RUN, NEXT_RUN = "run-1", "run-2"
 RECEIPT = (WrittenRange("events", 0, 10, 19), WrittenRange("events", 1, 7, 7))
 
@@ -110,8 +110,8 @@ class Sinks(TransactionShard):
         )
         return self.ask(lambda c, r: c.sinks.decide(self.wall_ms, r, request))
 
-    def abort(self, *, batch: int = 0, run: str = RUN) -> Any:
-        request = AbortBatch(SINK, run, batch)
+    def abort(self, *, batch: int = 0, run: str = RUN, ends_run: bool = False) -> Any:
+        request = AbortBatch(SINK, run, batch, ends_run=ends_run)
         return self.answer(lambda c, r: c.sinks.abort(self.wall_ms, r, request))
 
     def abort_attempt(self, member: Member) -> Any:
@@ -308,6 +308,72 @@ def test_an_abort_ends_the_attempts_of_its_batch(shard: Sinks) -> None:
     assert isinstance(shard.decide(member), InvalidTxnState)
     assert shard.abort(run="never seen", batch=1) == BatchAborted(0)
     assert shard.decide(later, batch=1).is_new
+
+
+def test_a_run_that_ended_writes_nothing_more(shard: Sinks) -> None:
+    prepared, later = shard.staged(0), shard.staged(0, batch=1)
+    assert shard.abort(ends_run=True) == BatchAborted(2)
+    assert shard.states() == {"0": "PrepareAbort", "1": "PrepareAbort"}
+    for _ in range(2):
+        late = shard.begin_task(1)
+        assert isinstance(late, InvalidTxnState)
+        assert str(late).startswith(f"run {RUN} of query ")
+        assert isinstance(shard.prepare(prepared), InvalidTxnState)
+        assert isinstance(shard.decide(later, batch=1), InvalidTxnState)
+        assert isinstance(shard.decide(batch=2), InvalidTxnState)
+        length = len(shard.log)
+        assert shard.abort(ends_run=True) == BatchAborted(0)
+        assert len(shard.log) == length, "it has ended"
+        shard.write_markers()
+        shard.start()
+    assert shard.decide(shard.staged(run=NEXT_RUN), run=NEXT_RUN).is_new
+
+
+def test_a_run_may_end_before_it_begins(shard: Sinks) -> None:
+    assert shard.abort(ends_run=True) == BatchAborted(0)
+    assert isinstance(shard.begin_task(), InvalidTxnState)
+    assert isinstance(shard.begin_task(run=NEXT_RUN), Member)
+    assert isinstance(shard.begin_task(), SinkRunSuperseded)
+
+
+def test_the_end_of_a_run_is_no_matter_of_another_one(shard: Sinks) -> None:
+    shard.begin_task()
+    member = shard.staged(run=NEXT_RUN)
+    assert shard.abort(ends_run=True) == BatchAborted(0), "it was put out"
+    assert shard.abort(run="never seen", ends_run=True) == BatchAborted(0)
+    assert shard.decide(member, run=NEXT_RUN).is_new
+
+
+def test_a_decision_outlives_the_end_of_its_run(shard: Sinks) -> None:
+    member = shard.staged()
+    made = shard.decide(member).batch
+    assert shard.abort(ends_run=True) == BatchAborted(0)
+    assert shard.states() == {"0": "PrepareCommit"}
+    assert shard.decide(member) == BatchDecided(made, False), "it is asked for again"
+
+
+def test_an_end_that_was_cut_off_is_gone_on_with(shard: Sinks) -> None:
+    shard.staged()
+    before = len(shard.log)
+    shard.abort(ends_run=True)
+    del shard.log[before + 1 :]  # it knows of the end, and of nothing that followed
+    shard.start()
+    assert shard.states() == {"0": "PrepareAbort"}
+    assert shard.described()[0].open_attempts == 0
+
+
+def test_sinks_that_decided_nothing_are_forgotten(shard: Sinks) -> None:
+    shard.write(shard.begin_task())
+    shard.abort(ends_run=True)
+    shard.write_markers()
+    shard.begin_task(sink=OTHER)  # its query dies
+    shard.advance(shard.config.max_timeout_ms - 1)
+    assert [each.sink for each in shard.described()] == [SINK, OTHER]
+    shard.advance(shard.config.expiration_interval_ms)
+    assert [each.sink for each in shard.described()] == [OTHER]
+    shard.advance(shard.config.id_expiration_ms + 2 * shard.config.expiration_interval_ms)
+    assert shard.described() == []
+    assert shard.states() == {}
 
 
 # ---- runs ----------------------------------------------------------------------------------------

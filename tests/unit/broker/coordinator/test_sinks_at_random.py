@@ -190,7 +190,8 @@ class World:
         query.staged.clear()
 
     def abort(self, query: Query) -> None:
-        request = AbortBatch(query.sink, f"run {query.run}", query.batch)
+        ends_run = self.rng.random() < 0.5
+        request = AbortBatch(query.sink, f"run {query.run}", query.batch, ends_run=ends_run)
         self.ask(lambda c, r, _f: c.sinks.abort(self.shard.wall_ms, r, request))
         self.fail(query)
 

@@ -162,7 +162,8 @@ def test_records_of_sinks(tmp_path: Path) -> None:
     of_sinks = {row["type"]: row for row in rows if row["type"] != "TransactionLog"}
     assert set(of_sinks) == {"SinkRuns", "SinkDecision", "SinkTask"}
     assert of_sinks["SinkRuns"]["key"] == sink
-    assert of_sinks["SinkRuns"]["value"] == {"first_number": 0, "run_ids": ["run-1"]}
+    runs = {"first_number": 0, "run_ids": ["run-1"], "ended_ms": -1}
+    assert of_sinks["SinkRuns"]["value"] == runs
     decision = of_sinks["SinkDecision"]
     assert decision["key"] == sink
     assert (decision["value"]["batch_id"], decision["value"]["members"]) == (3, [])

@@ -167,7 +167,7 @@ def test_it_ends_when_nobody_answers() -> None:
 
 def test_an_abort_says_how_many() -> None:
     brokers = Brokers(sink_pb2.AbortSinkBatchResponse(attempts=2))
-    assert decider(brokers).abort(SINK, "run", 3) == 2
+    assert decider(brokers).abort(SINK, "run", 3, ends_run=True) == 2
     assert brokers.asked == [("AbortSinkBatch", 1)]
 
 

@@ -235,7 +235,7 @@ def test_where_brokers_have_no_framed_ports_the_client_itself_decides(
         assert prepared.coordinator.ports == ()
         assert producer.decide(batch_of(prepared))[1]
         other = staged(producer, "d", 1, 1)
-        assert producer.abort_batch(SINK, "r", 1) == 1
+        assert producer.abort_batch(SINK, "r", 1, ends_run=False) == 1
         with pytest.raises(errors.InvalidTxnState):
             producer.decide(batch_of(other, batch=1))
     assert committed(cluster) == "abc"
