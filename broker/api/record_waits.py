@@ -28,9 +28,9 @@ class RecordWaitHandler:
         self._clock = clock
 
     async def handle(self, _context: RequestContext, request: RecordWait) -> Sequence[WaitEnd]:
-        """Where the partitions end when there are enough records, or the wait is over; cancelled,
-        nobody waits for it. Raises InvalidRequest for too many partitions and for what no wait
-        can be.
+        """The ends of the partitions once there are enough records, or the wait is over. A call
+        that is cancelled ends its wait. Raises InvalidRequest for too many partitions, and for
+        `min_records` or `max_wait_ms` out of bounds.
         """
         check_partitions(len(request.partitions))
         if request.min_records < 1:

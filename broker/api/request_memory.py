@@ -130,7 +130,7 @@ class RequestMemory:
         self.in_flight -= size
         self._serve()
 
-    # ---- who reads on --------------------------------------------------------------------------
+    # ---- members that read on ------------------------------------------------------------------
 
     def _serve(self) -> None:
         if not self._waiting:

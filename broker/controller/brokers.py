@@ -51,7 +51,7 @@ LISTENERS_MAX = 16
 LISTENER_NAME_MAX = 64
 
 NAMES_MAX = 5
-"""How many partitions one line of the log names."""
+"""The most partitions that one line of the log names."""
 
 
 class Brokers:

@@ -1,4 +1,4 @@
-"""Which broker a task becomes: identity is on disk, and the controller deals it out.
+"""The choice of the broker that a task becomes: its identity is on disk, the controller grants it.
 
 A task reports its host, its incarnation and the broker directories that it sees. In this order:
 
@@ -134,10 +134,10 @@ class Claims:
                 del self._unlocked_since[broker]
 
     def _take_back(self, image: MetadataImage, observed: int, request: ClaimBroker) -> None:
-        """Grants that came to nothing: who was to lock the directory at once has not locked it, or
-        was to begin an empty replica of a broker whose directory is found now.
+        """Takes back grants that came to nothing: the task was to lock the directory at once, and
+        has not; or it was to begin an empty replica of a broker whose directory is found now.
 
-        Should it still come, it finds the lock or the id taken and asks anew.
+        Should the task still come, it finds the lock or the id taken and asks anew.
         """
         unlocked = [d for d in request.directories if not d.locked]
         ids = {d.directory_id for d in unlocked}

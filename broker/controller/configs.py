@@ -1,8 +1,8 @@
 """Changing configurations of topics, groups, brokers and the cluster.
 
 All values of one resource are checked together with those already there, then written; a fault in
-one leaves the resource as it was. Values are stored as the caller wrote them. Which of several
-values holds is `broker/metadata/config_view.py`.
+one leaves the resource as it was. Values are stored as the caller wrote them.
+`broker/metadata/config_view.py` tells which of several values of one setting holds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _TABLES: Final = {
 
 
 class _Refused(Exception):
-    """Why a resource cannot be changed, where that is no InvalidConfig."""
+    """A change of a resource is refused, for another reason than InvalidConfig."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)

@@ -159,7 +159,7 @@ class Controller:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When to call `on_time` at the latest; earlier does no harm."""
+        """The latest time for the next call of `on_time`; an earlier call does no harm."""
         due = [
             self._sessions.deadline(),
             self._timers.guard_ends,
@@ -202,7 +202,7 @@ class Controller:
         return [b for b in self.image.live_brokers() if self._sessions.is_running(b)]
 
     def applied_offsets(self) -> dict[BrokerId, Offset]:
-        """How far the metadata has come at each broker that this controller hears from."""
+        """The metadata offset applied by each broker that this controller hears from."""
         return {
             session.broker_id: session.metadata_offset
             for session in self._sessions
@@ -288,7 +288,7 @@ class Controller:
     # ---- brokers -------------------------------------------------------------------------------
 
     def claim_broker(self, now_ms: int, request: ClaimBroker, token: object) -> list[Effect]:
-        """Which broker shall this incarnation be? Answered with a BrokerClaim."""
+        """An incarnation asks which broker it shall be. Answered with a BrokerClaim."""
         observed = self._observe(now_ms)
         answer = self._claims.claim(self._ledger.decided, observed, request)
         return self._answer(token, answer)

@@ -88,9 +88,10 @@ class Elections:
     def on_registered(self, request: RegisterBroker, returning: Returning) -> Returned:
         """A new incarnation, still fenced.
 
-        Where a replica is and what it may still claim are tables in `returning.py`. One that may
-        lack records leaves ISR and ELR, also when it is the last one there: the partition is then
-        offline, but loses nothing silently; unless there is nothing to lose (`never_committed`).
+        `returning.py` has the tables for a replica's place and for its claim to lead. A replica
+        that may lack records leaves ISR and ELR, also when it is the last one there: the partition
+        is then offline, but loses nothing silently; unless there is nothing to lose
+        (`never_committed`).
 
         Replicas that failed in the last life get their chance now; those that are named as failed,
         or are in a log directory that is offline, do not work in this one either.
@@ -351,7 +352,7 @@ class Elections:
                 f"the partition epoch is {partition.partition_epoch}, "
                 f"the request's {wish.partition_epoch}",
             )
-        # A leader that cannot go on (its disk is full) may leave to those who are in sync with it.
+        # A leader that cannot go on (its disk is full) may leave to brokers in sync with it.
         resigns = set(proposed) < set(partition.isr) and any(
             map(self._ledger.decided.is_live, proposed)
         )

@@ -1,4 +1,4 @@
-"""Feature levels: who may register, and what an administrator may raise (KIP-584).
+"""Feature levels: a check of brokers that register, and raises by administrators (KIP-584).
 
 A new cluster starts at the newest level of the version that makes it. One that an earlier version
 made stays at its level until an administrator raises it, and all brokers that are registered, alive
@@ -17,11 +17,11 @@ from pylog_broker.metadata.messages import Failure, RegisterBroker
 from pylog_broker.metadata.records import FeatureLevelRecord, FeatureRange, Software
 
 NAMED_MAX = 5
-"""How many brokers a message names."""
+"""The most brokers that a message names."""
 
 
 def refusal(image: MetadataImage, request: RegisterBroker) -> Failure | None:
-    """Why a broker cannot read this cluster's metadata; None when it can."""
+    """The refusal of a broker that cannot read this cluster's metadata; None for one that can."""
     for feature in SUPPORTED:
         level = level_of(image.features, feature.name)
         supported = range_of(request.software.features, feature.name)

@@ -91,7 +91,7 @@ class Ledger:
 
     @property
     def next_offset(self) -> Offset:
-        """Where the next written record will lie."""
+        """The offset of the next record to be written."""
         return self._machine.next_offset
 
     def write(self, record: MetadataRecord) -> None:

@@ -83,7 +83,7 @@ class WholeAppends:
 
     @property
     def begun_at(self) -> Offset | None:
-        """Where an append begins of which parts are still missing."""
+        """The first offset of an append whose last parts are still missing; None: there is none."""
         return Offset(self._parts[0].header.base_offset) if self._parts else None
 
     def add(self, batch: MetadataBatchFound) -> AppendRecords[MetadataRecord] | None:
@@ -147,8 +147,8 @@ def _encode(
 
 
 def part_of(columns: RecordColumns) -> tuple[int, int]:
-    """Which part of its append a batch is, and of how many; CorruptMessage when it makes no sense
-    of that.
+    """The number of a batch among the parts of its append, and the count of the parts.
+    CorruptMessage when the batch's header `part` makes no sense.
     """
     for name, value in next(iter(columns.headers()), ()):
         if name == _PART:

@@ -122,7 +122,7 @@ class MetadataLog:
 
     @property
     def end_offset(self) -> Offset:
-        """Where the next record will lie."""
+        """The offset of the next record to be appended."""
         return self._log.log_end_offset
 
     # ---- while the controller runs --------------------------------------------------------------

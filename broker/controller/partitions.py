@@ -1,7 +1,7 @@
-"""How one partition changes: its leader, ISR and eligible leader replicas (KIP-841, KIP-966).
+"""The changes of one partition: its leader, ISR and eligible leader replicas (KIP-841, KIP-966).
 
 Pure functions from a partition record to the next one. Callers decide which brokers are live, and
-when to call. Which replica leads is a table, `ELECTION`.
+when to call. The table `ELECTION` decides which replica leads.
 
 Every record that comes out holds to this (I9 of the simulator checks it):
 
@@ -16,12 +16,12 @@ Every record that comes out holds to this (I9 of the simulator checks it):
 reassignment adds some, those do not count yet: one that has still to copy everything would
 otherwise refuse acks=all where one replica was enough.
 
-Why members of the ELR may lead: while the ISR is smaller than `min.insync.replicas`, the high
-watermark stands still, so a replica that leaves then holds everything committed for as long as
-the ISR stays that small. Its data must be intact, therefore a replica that comes back without its
-data leaves the ELR, too.
+Members of the ELR may lead for this reason: while the ISR is smaller than `min.insync.replicas`,
+the high watermark stands still, so a replica that leaves then holds everything committed for as
+long as the ISR stays that small. Its data must be intact, therefore a replica that comes back
+without its data leaves the ELR, too.
 
-A failed log leaves the ELR as well: what is in it may be gone. Except when nobody else is left in
+A failed log leaves the ELR as well: its records may be gone. Except when nobody else is left in
 ISR and ELR: then it stays there as the only one that can have held everything committed, and the
 partition is offline, not lossy. It may not lead in this life. The next one tells whether its log
 came back whole (it leads again) or not (it leaves; where there are other replicas, an operator

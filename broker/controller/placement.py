@@ -1,4 +1,4 @@
-"""Which brokers hold the replicas of new partitions.
+"""The choice of the brokers that hold the replicas of new partitions.
 
 Round-robin over a ring in which neighbours stand in different racks (or on different hosts, when
 not every broker names a rack). The first replicas, which lead, go round the ring; the others

@@ -1,4 +1,4 @@
-"""How one partition moves to other replicas: begin, change of target, cancel, end (KIP-455).
+"""The move of one partition to other replicas: begin, change of target, cancel, end (KIP-455).
 
 Pure functions from a partition record to the next one, as in `partitions.py`. While a reassignment
 goes on, `replicas` are those of the target, in its order, followed by those that are to leave.

@@ -31,11 +31,11 @@ REPLICAS_MAX: Final = 32_767
 """The largest replication factor, as in Apache Kafka."""
 
 NAMES_MAX: Final = 5
-"""How many partitions one line of the log names."""
+"""The most partitions that one line of the log names."""
 
 
 class _Refused(Exception):
-    """Why a partition cannot move so."""
+    """A partition cannot move as the request asks; `why` says the reason."""
 
     def __init__(self, error: type[errors.PylogError], why: str) -> None:
         super().__init__(why)

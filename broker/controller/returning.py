@@ -1,4 +1,4 @@
-"""Where the replicas of a broker that registers are, and what each may still claim (KIP-858).
+"""The places of the replicas of a broker that registers, and the claim of each to lead (KIP-858).
 
 Pure. The metadata have each replica in one log directory; the registration tells which directories
 work, what is in them, and which ones do not. `PLACES` is the table of what follows for the place of
@@ -56,7 +56,7 @@ class Sight(Flag):
 
 
 class Where(Enum):
-    """Which directory the metadata shall name from now on."""
+    """The directory that the metadata shall name from now on."""
 
     ITS_OWN = auto()
     FOUND = auto()
@@ -120,7 +120,7 @@ PLACES: Final[tuple[tuple[str, Sight, Place], ...]] = (
 
 
 def place_of(sight: Sight) -> Place:
-    """Where a replica of which this is told is taken to be."""
+    """The place of a replica, by what the registration tells of it."""
     return next(place for _, needed, place in PLACES if needed in sight)
 
 

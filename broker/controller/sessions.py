@@ -1,4 +1,4 @@
-"""Which brokers the controller hears from. Nothing here is durable, and nothing is decided here.
+"""The brokers that the controller hears from. Nothing here is durable, and nothing is decided here.
 
 Three signs that a broker is gone, in the order of their speed: Spark reports the end of its task;
 its last session stream breaks and none follows within the grace; its lease runs out. After a
@@ -21,8 +21,8 @@ STEP_MS_MAX: Final = 250
 """Below the grace for a broken stream, so that one long pause never spends a grace whole."""
 
 ENDED_MAX: Final = 10_000
-"""How many ended incarnations are remembered, oldest forgotten first: enough for any message of
-theirs that may still be under way.
+"""The most ended incarnations that are remembered, the oldest forgotten first: enough for any
+message of theirs that may still be under way.
 """
 
 
@@ -42,7 +42,7 @@ class ObservedTime:
         return self.ms
 
     def wake_up_ms(self, observed_deadline: int) -> int:
-        """When, on the shell's clock, to look again for something due at `observed_deadline`."""
+        """The time on the shell's clock to look again for something due at `observed_deadline`."""
         assert self._last is not None
         return self._last + min(max(0, observed_deadline - self.ms), STEP_MS_MAX)
 

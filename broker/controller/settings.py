@@ -16,7 +16,7 @@ SHARE_GROUP_STATE: Final = "__share_group_state"
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """How an internal topic is made."""
+    """The name, size and configuration with which an internal topic is made."""
 
     name: str
     num_partitions: int
@@ -58,7 +58,7 @@ class ControllerSettings:
     # Ids are durable before use: a block costs one fsync, and a crash wastes at most one block.
     producer_id_block: int = 1_000
     snapshot_interval_records: int = 20_000
-    # Committed records kept in memory for brokers that reconnect; who is further behind gets a
+    # Committed records kept in memory for brokers that reconnect; a broker further behind gets a
     # snapshot.
     tail_records_max: int = 50_000
 
@@ -100,8 +100,8 @@ class ControllerSettings:
         return TopicConfig.resolve({name: value}, self.topic_defaults)
 
     def min_isr(self, own: Mapping[str, str], cluster: Mapping[str, str]) -> int:
-        """`min.insync.replicas` of a topic with these values of its own. As leaders judge, who know
-        the metadata alone: the value of the start counts because it is written there.
+        """`min.insync.replicas` of a topic with these values of its own. As leaders judge, which
+        know the metadata alone: the value of the start counts because it is written there.
         """
         value = own.get(MIN_ISR, cluster.get(MIN_ISR))
         values = {} if value is None else {MIN_ISR: value}

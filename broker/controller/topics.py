@@ -54,7 +54,7 @@ Replicas = list[tuple[BrokerId, ...]]
 
 
 class Refused(Exception):
-    """Why something cannot be done with a topic; the message begins with its name."""
+    """A request about a topic is refused; the message begins with the topic's name."""
 
     def __init__(self, error: type[errors.PylogError], topic: str, why: str) -> None:
         message = f"{shown(topic)}: {why}"
@@ -63,7 +63,7 @@ class Refused(Exception):
 
 
 def shown(topic: str) -> str:
-    """A topic in a message; what cannot name one is quoted and cut."""
+    """The topic in a message; text that cannot name a topic is quoted and cut."""
     return f"topic {topic}" if topic_name_fault(topic) is None else f"topic {topic[:80]!a}"
 
 

@@ -34,8 +34,8 @@ class _TopicWait:
 class TopicWaits:
     """Created topics and changed settings of which the brokers have not all heard.
 
-    Why to wait: who creates a topic and writes to it at once would otherwise be sent away by a
-    broker that does not know yet that it leads.
+    A client that creates a topic and writes to it at once would otherwise be sent away by a broker
+    that does not know yet that it leads.
     """
 
     def __init__(self, ledger: Ledger, sessions: Sessions) -> None:

@@ -51,7 +51,7 @@ def dump(settings: Settings, paths: tuple[Path, ...], batches_only: bool, segmen
                 else:
                     _print_text(rows, file, batches_only)
             except BrokenPipeError:
-                raise  # whoever reads the output has seen enough
+                raise  # the reader of the output has seen enough
             except (BadFile, OSError) as error:
                 if isinstance(error, FileNotFoundError) and file != path:
                     continue  # a broker that runs has deleted it meanwhile

@@ -1,4 +1,4 @@
-"""The listener for framed streams: who is connected, who is refused, and what is said of it."""
+"""The listener for framed streams: it accepts or refuses connections, and reports refusals."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class StreamServer:
         calls_max: int = CALLS_MAX,
         on_closed: Callable[[str], None] = lambda place: None,
     ) -> None:
-        """`report`: a line about a stranger; bounded by who takes it. `gate`: of all listeners of
-        the process; None: one of its own, without limits by address and time. `idle_ms_max`: -1:
-        no limit. `on_closed`: a connection has ended, by its place.
+        """`report`: takes a line about a stranger, and bounds the number of lines. `gate`: of all
+        listeners of the process; None: one of its own, without limits by address and time.
+        `idle_ms_max`: -1: no limit. `on_closed`: a connection has ended, by its place.
         """
         self._on_closed = on_closed
         self.data = data

@@ -115,7 +115,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
             stream.put(effect.failure)
 
     def published(self) -> None:
-        """Records were committed: wake whoever watches."""
+        """Records were committed: wake the streams that watch."""
         for event in self._news:
             event.set()
 

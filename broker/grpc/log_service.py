@@ -38,7 +38,7 @@ class LogService(log_pb2_grpc.LogServicer):
     """
 
     def __init__(self, data: DataApi, report: Callable[[str], None]) -> None:
-        """`report`: a line about a stream that was ended; bounded by who takes it."""
+        """`report`: takes a line about a stream that was ended, and bounds the number of lines."""
         self._produce_handler = data.produce
         self._fetch_handler = data.fetch
         self._answers = data.fetch.answers

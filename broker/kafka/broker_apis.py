@@ -37,7 +37,7 @@ class BrokerApi(Generic[RequestT, ResponseT]):
 
 @dataclass(frozen=True, slots=True)
 class BoundBrokerApi(Generic[RequestT, ResponseT]):
-    """An API and who answers it. `refused` makes an answer of the error that a call fails with."""
+    """An API and its handler. `refused` makes an answer of the error that a call fails with."""
 
     api: BrokerApi[RequestT, ResponseT]
     handle: Callable[[RequestContext, RequestT], Awaitable[ResponseT]]

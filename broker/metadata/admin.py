@@ -281,7 +281,7 @@ class PartitionReassignmentsAltered:
 
 @dataclass(frozen=True, slots=True)
 class ListPartitionReassignments:
-    """Which moves to list, as (topic name, partition); None: all that go on."""
+    """The moves to list, as (topic name, partition); None: all that go on."""
 
     partitions: tuple[tuple[str, int], ...] | None = None
 

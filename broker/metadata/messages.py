@@ -22,7 +22,7 @@ from pylog.model import (
 from pylog_broker.metadata.records import NOT_TOLD, Listener, MetadataRecord, Software
 
 ReplicaKey = tuple[TopicId, int]
-"""A replica of whoever speaks: topic id and partition."""
+"""A replica of the broker that sends the message: topic id and partition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ class Histogram:
 
 
 class TopicBytes:
-    """Bytes by topic. More topics than `TOPICS_MAX` share one entry: whoever creates a million
-    topics does not get as many time series.
+    """Bytes by topic. More topics than `TOPICS_MAX` share one entry: a million topics do not
+    make as many time series.
     """
 
     __slots__ = ("by_topic",)

@@ -1,4 +1,4 @@
-"""Logs and log directories that fail while the broker serves: who must hear of it.
+"""Logs and log directories that fail while the broker serves: the broker's parts are told.
 
 Here: that the replica manager stops to use them and the controller is told of directories. Not
 here: which error takes what (`pylog_broker.storage`), and how a report reaches the controller

@@ -27,7 +27,7 @@ class InternalTopics:
 
     async def ensure(self, name: str) -> InternalTopicEnsured | Failure:
         """The topic, which is made if it is not there. COORDINATOR_NOT_AVAILABLE when it cannot be
-        yet, or the controller cannot be reached: whoever needs it asks again.
+        yet, or the controller cannot be reached: the caller asks again.
         """
         asked = self._asked.get(name)
         if asked is None:

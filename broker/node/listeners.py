@@ -66,7 +66,7 @@ def _checked(
     if not for_clients and not address.is_wildcard:
         told = None
     elif address.is_wildcard and not here and (told is None or not for_clients):
-        # Where brokers are on several hosts, no setting can name them all.
+        # No setting can name the hosts of all brokers when there are several.
         told = address_towards(controller.host, controller.port) or told
     host = check_listener(
         address, what, allow_plaintext=settings.allow_plaintext, advertised_host=told

@@ -57,7 +57,7 @@ class ProducerIds:
     def _refill(self) -> asyncio.Task[None]:
         if self._refilling is None or self._refilling.done():
             self._refilling = asyncio.ensure_future(self._fetch())
-            # A refill ahead of need may fail unseen: whoever needs the next id tries again.
+            # A refill ahead of need may fail unseen: the next request for an id tries again.
             self._refilling.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._refilling
 

@@ -384,7 +384,7 @@ class BrokerService:
         self._server.offer(partial(add_log_service, service, apis), SERVICE)
         for name in ("Group", "StreamsGroup", "Share", "Transaction", "Sink", "BrokerAdmin"):
             self._server.offer(partial(add_unary_service, apis, name), f"pylog.v1.{name}")
-        # Before gRPC: who finds that answering must find this, too.
+        # Before gRPC: a client that finds gRPC answering must find this, too.
         await self._listen_for_streams(api.data, apis)
         listener = self._listeners.clients
         port = await self._server.start(str(listener.address))

@@ -73,7 +73,7 @@ def read_config(items: list[str], file: str | None = None) -> dict[str, str]:
 
 
 def say_ready(descriptor: int | None, answer: dict[str, Any]) -> None:
-    """Tell whoever started us, once."""
+    """Tell the process that started us, once."""
     if descriptor is not None:
         os.write(descriptor, json.dumps(answer).encode() + b"\n")
         os.close(descriptor)

@@ -301,7 +301,7 @@ def reassignments_altered(
 def listing_from(
     request: admin_pb2.ListPartitionReassignmentsRequest,
 ) -> ListPartitionReassignments:
-    """Which moves to list."""
+    """The moves to list."""
     named = tuple((item.topic, item.partition) for item in request.partitions)
     return ListPartitionReassignments(None if request.all_partitions else named)
 

@@ -225,8 +225,8 @@ def left(answer: Iterable[MemberLeft]) -> group_pb2.LeaveGroupResponse:
 def consumer_heartbeat_from(
     request: group_pb2.ConsumerGroupHeartbeatRequest,
 ) -> ConsumerHeartbeat:
-    """A member's heartbeat. Where it comes from is the call's. InvalidRequest for a topic id that
-    is none.
+    """A member's heartbeat, without the client's id and host: the call has them. InvalidRequest for
+    a topic id that is none.
     """
     names, timeout_ms = None, -1
     if request.HasField("subscribed_topics"):

@@ -37,7 +37,7 @@ _DEAD: Final = "Dead"
 
 
 def heartbeat_from(request: share_pb2.ShareGroupHeartbeatRequest) -> ShareHeartbeat:
-    """A member's heartbeat. Where it comes from is the call's."""
+    """A member's heartbeat, without the client's id and host: the call has them."""
     names = None
     if request.HasField("subscribed_topics"):
         names = tuple(request.subscribed_topics.names)

@@ -167,7 +167,7 @@ class LeaderFetcher:
 
     @property
     def next_deadline(self) -> int | None:
-        """When something is to be done here without an event."""
+        """The time at which a fetch is due without an event; None: only an event brings one."""
         earliest = min(self.aside.values()) if self.aside else None
         if self.active and not self.in_flight:
             wait = self._not_before_ms

@@ -172,7 +172,9 @@ class Fetches:
         self._cold.pop(token, None)
 
     def upper_bound(self, partition: Partition, request: Fetch) -> Offset:
-        """Where a consumer's sight ends."""
+        """The offset before which a consumer reads: the last stable offset when read committed,
+        else the high watermark.
+        """
         if request.read_committed:
             return partition.last_stable_offset
         return partition.high_watermark
@@ -332,8 +334,8 @@ class Fetches:
     def role_fault(
         self, partition: Partition, item: PartitionFetch, request: Fetch
     ) -> Failure | None:
-        """Why the replica is not to be read here in this epoch; None for a leader, and for a
-        follower that is read by a consumer with a rack.
+        """The refusal to read the replica here in this epoch; None for a leader, and for a follower
+        that is read by a consumer with a rack.
         """
         if request.rack and self._room.settings.rack_aware_reads:
             return partition.follower_fault(item.current_leader_epoch)

@@ -1,7 +1,7 @@
 """The follower's side of one partition: what to ask the leader, and what its answer means.
 
-Pure. It decides; `broker/replication/partition.py` does it to the log. Which request carries the
-question, and the connection behind it, is `broker/replication/fetcher.py`'s business.
+Pure. It decides; `broker/replication/partition.py` does it to the log. The request that
+carries the question, and its connection, are the business of `broker/replication/fetcher.py`.
 
 Divergence is found by leader epochs alone (KIP-101, KIP-279, KIP-595): each fetch names the epoch
 of the follower's last record; a leader that has it ending elsewhere says where, the follower cuts
@@ -23,7 +23,7 @@ from pylog_broker.storage.checkpoints.leader_epochs import UNDEFINED_EPOCH, Lead
 
 
 class FollowerStatus(Enum):
-    """Where a follower stands."""
+    """The state of a follower towards its leader."""
 
     FETCHING = "asks its leader for what comes after its log's end"
     SET_ASIDE = "could not use the last answer; asks again at `retry_at_ms`, the others go on"
@@ -170,10 +170,10 @@ class FollowerState:
             self.fault = ""
 
     def offset_to_cut_at_start(self, high_watermark: Offset, log_end_offset: Offset) -> Offset:
-        """Where to cut before the first fetch: nowhere, only the leader's epochs can tell.
+        """The offset to truncate to before the first fetch: the end of the log, so nothing goes.
 
-        The high watermark would lose acknowledged records when this broker then becomes leader
-        (KIP-101).
+        Only the leader's epochs tell where the logs diverge. Truncation to the high watermark would
+        lose acknowledged records when this broker then becomes leader (KIP-101).
         """
         return log_end_offset
 

@@ -32,7 +32,7 @@ from pylog_broker.replication.waiting import WaitingRoom
 logger = logging.getLogger(__name__)
 
 NO_ROOM_WAIT_MS: Final = 2_000
-"""How long a replica that gave up the lead, its disk being full, waits before it follows.
+"""The wait of a replica that gave up the lead, its disk being full, before it follows.
 
 If it asked at once it would seem caught up, join the ISR again, and hold up every commit until it
 is thrown out for lagging. By then the new leader has had writes that it lacks, and it stays out."""
@@ -288,7 +288,7 @@ class Followers:
 
     @property
     def next_deadline(self) -> int | None:
-        """When to call `send` without an event."""
+        """The time of the next call of `send` without an event; None: no fetch waits for a time."""
         earliest: int | None = None
         for fetcher in self._fetchers.values():
             at = fetcher.next_deadline

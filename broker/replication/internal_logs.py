@@ -110,7 +110,7 @@ class InternalLogs:
     # ---- writing ---------------------------------------------------------------------------------
 
     def refusal(self, topic_partition: TopicPartition) -> Failure | None:
-        """Why a batch for the partition would be refused now, as far as its replicas go."""
+        """The refusal of a batch for the partition, while too few of its replicas are in sync."""
         partition = self._hosted.by_name.get(topic_partition)
         return None if partition is None else too_few(partition)
 

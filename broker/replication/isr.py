@@ -3,10 +3,10 @@
 Pure: no clock, file, lock or thread. `broker/replication/partition.py` calls it and carries out
 the effects that come back. Reading, appending and waiting requests are not its business.
 
-How an ISR changes (KIP-497, KIP-841, KIP-903, KIP-966): the leader proposes, the controller
-compares the partition epoch and sets, and only its word (an answer or metadata) changes `isr`
-here. Until the outcome is known the proposed members count as well: the controller may accept one
-and make it leader before we hear back.
+An ISR changes in these steps (KIP-497, KIP-841, KIP-903, KIP-966): the leader proposes, the
+controller compares the partition epoch and sets, and only its word (an answer or metadata) changes
+`isr` here. Until the outcome is known the proposed members count as well: the controller may accept
+one and make it leader before we hear back.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _NOTHING: Final[tuple[IsrEffect, ...]] = ()
 
 @dataclass(slots=True)
 class FetchClock:
-    """When a follower fetched last; one for all the partitions that its fetches cover.
+    """The time of a follower's last fetch; one for all the partitions that its fetches cover.
 
-    Its fetches do not name a partition again of which nothing changed, but each says so.
+    A fetch of a session leaves out partitions of which nothing changed, and counts for these, too.
     """
 
     last_ms: int = NEVER_MS
@@ -112,7 +112,7 @@ class LeaderState:
     propose_not_before_ms: int = field(default=NEVER_MS, init=False)
     # the controller knows more than we do: propose nothing until metadata arrives
     awaits_metadata: bool = field(default=False, init=False)
-    # batches of the leader's own log have rotted: who has them whole is to lead
+    # batches of the leader's own log have rotted: a replica that has them whole is to lead
     damaged: bool = field(default=False, init=False)
     # The leader's own disk has to sync what is from here on before it counts (`flush.messages`).
     unsynced_from: Offset | None = field(default=None, init=False)

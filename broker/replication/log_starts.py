@@ -104,7 +104,7 @@ class LogStarts:
 
     @property
     def next_deadline(self) -> int | None:
-        """When to call `go_on` next."""
+        """The time of the next call of `go_on`; None: no failed write waits for it."""
         return self._retry_at_ms
 
     def go_on(self) -> None:

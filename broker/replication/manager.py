@@ -271,7 +271,7 @@ class ReplicaManager:
         return self._finish()
 
     def internal_refusal(self, topic_partition: TopicPartition) -> Failure | None:
-        """Why a coordinator's batch would be refused now: too few replicas are in sync."""
+        """The refusal of a coordinator's batch, while too few replicas are in sync."""
         return self._internal_logs.refusal(topic_partition)
 
     # ---- other brokers --------------------------------------------------------------------------
@@ -298,7 +298,7 @@ class ReplicaManager:
         return self._finish()
 
     def epoch_ends(self, request: EpochEndQuery) -> EpochEnds:
-        """Where leader epochs end in the partitions led here (KIP-101's OffsetForLeaderEpoch)."""
+        """The ends of leader epochs in the partitions led here (KIP-101's OffsetForLeaderEpoch)."""
         return EpochEnds(tuple(self._epoch_end(query) for query in request.queries))
 
     def _epoch_end(self, query: ReplicaEpochQuery) -> ReplicaEpochEnd:
@@ -405,7 +405,7 @@ class ReplicaManager:
         self._replicas.storage_failed(partition, error)
 
     def _damaged(self, partition: Partition, error: DamagedBatch) -> Failure:
-        """The answer to a reader of a batch that has rotted, after giving way to who has it."""
+        """The answer to a reader of a rotten batch, after giving way to a replica that has it."""
         leading = partition.leading
         assert leading is not None
         self._lead(partition, tuple(leading.on_damage(self._room.now_ms)))
@@ -463,7 +463,7 @@ class ReplicaManager:
             for partition in list(self._hosted.by_id.values()):
                 leading = partition.leading
                 if leading is not None:
-                    # met by whoever looks into the log, and gone when it begins behind
+                    # noted by any read of the log, and gone when the log begins behind it
                     leading.damaged = bool(partition.log.damage)
                     self._lead(partition, tuple(leading.on_lag_check(now_ms)))
         effects = self._finish()
@@ -477,7 +477,7 @@ class ReplicaManager:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When to call `on_time` next at the latest; maybe before anything is due."""
+        """The latest time for the next call of `on_time`; maybe nothing is due yet by then."""
         return self._room.until_ms
 
     def _earliest_deadline(self) -> int:
@@ -519,7 +519,7 @@ class ReplicaManager:
 
     @property
     def isr_changes(self) -> IsrChanges:
-        """How often ISRs of partitions led here shrank and grew."""
+        """The counts of ISRs that shrank and that grew, of partitions led here."""
         return self._hosted.isr_changes
 
     def partitions(self) -> list[Partition]:

@@ -271,7 +271,7 @@ class ReplicaFetched(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaEpochQuery:
-    """Where does `leader_epoch` end at the leader?"""
+    """A follower's question for the end of `leader_epoch` in the leader's log."""
 
     topic_id: TopicId
     partition: int
@@ -342,8 +342,8 @@ class OffsetAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RangeQuery:
-    """How many bytes `start <= offset < end` has, and its first `pieces_max` pieces of at most
-    `piece_bytes` (0: none), about equally large with `even`. pylog's own.
+    """A request for the bytes that `start <= offset < end` has, and for its first `pieces_max`
+    pieces of at most `piece_bytes` (0: none), about equally large with `even`. pylog's own.
     """
 
     topic_partition: TopicPartition
@@ -623,8 +623,8 @@ class DeleteReplicaLater:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipBegan:
-    """This broker leads a partition of an internal topic, from this leader epoch on. What its log
-    holds from `high_watermark` on is not committed yet.
+    """This broker leads a partition of an internal topic, from this leader epoch on. Records of its
+    log from `high_watermark` on are not committed yet.
     """
 
     topic_partition: TopicPartition

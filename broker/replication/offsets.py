@@ -32,7 +32,7 @@ def offset_look_ups(
     room: WaitingRoom,
     storage_failed: Callable[[Partition, Exception], None],
 ) -> LookUps[OffsetQuery, OffsetAnswer]:
-    """What answers the queries of one broker, with OffsetsListed."""
+    """The look-ups that answer the offset queries of one broker, with OffsetsListed."""
     return LookUps(
         hosted,
         room,
@@ -128,7 +128,7 @@ def _overwriting(partition: Partition) -> Failure:
 
 
 def unsure_of_end(partition: Partition) -> Failure | None:
-    """Why a leader does not know yet how far its predecessor had committed; None where it does."""
+    """The refusal of a leader that does not know yet how far its predecessor had committed."""
     leading = partition.leading
     assert leading is not None
     if partition.high_watermark >= leading.epoch_start_offset:

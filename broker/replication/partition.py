@@ -309,7 +309,7 @@ class Partition:
     # ---- checks of requests ----------------------------------------------------------------------
 
     def leader_fault(self, current_leader_epoch: LeaderEpoch = ANY_EPOCH) -> Failure | None:
-        """Why a request for the leader, in this epoch, cannot be served here; None if it can."""
+        """The refusal of a request for the leader, in this epoch; None if it can be served here."""
         if self.offline:
             return Failure(
                 KafkaStorageError.code, f"{self.topic_partition} is offline here: {self.offline}"
@@ -325,8 +325,8 @@ class Partition:
         return fault
 
     def follower_fault(self, current_leader_epoch: LeaderEpoch) -> Failure | None:
-        """Why a consumer cannot read this follower (KIP-392). It must know the leader's epoch: it
-        is the leader of that epoch who has sent it here.
+        """The refusal of a consumer that cannot read this follower (KIP-392). The consumer must
+        know the leader's epoch: the leader of that epoch has sent it here.
         """
         if self.following is None or current_leader_epoch < 0:
             return self.leader_fault(current_leader_epoch)
@@ -367,7 +367,7 @@ class Partition:
     def position_fault(
         self, fetch_offset: Offset, last_fetched_epoch: LeaderEpoch
     ) -> Failure | EpochEnd | None:
-        """Why a reader at `fetch_offset` cannot go on from there: out of range, or diverged.
+        """The fault of a reader that cannot go on at `fetch_offset`: out of range, or diverged.
 
         Below the log start is out of range even when the epochs diverge too (KAFKA-12996).
         """
@@ -392,7 +392,7 @@ class Partition:
         return self.out_of_range(fetch_offset) if fetch_offset > end_offset else None
 
     def follower_position_fault(self, fetch_offset: Offset) -> Failure | None:
-        """The same for a reader of this follower. What is beyond its high watermark may yet be
+        """The same for a reader of this follower. Records beyond its high watermark may yet be
         truncated here, so only the leader can tell that logs diverge.
         """
         bounds = self.log.bounds

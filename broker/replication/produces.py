@@ -42,8 +42,6 @@ from pylog_broker.replication.waiting import WaitingOperation, WaitingRoom
 from pylog_broker.storage.errors import DiskFull
 from pylog_broker.storage.log.validator import CLIENT, INTERNAL, Origin
 
-"""Topics of this prefix are written by coordinators only."""
-
 _ACKS: Final = (-1, 1, 0)
 _OF_COORDINATORS: Final = Produce(acks=-1, timeout_ms=0, batches=(), internal=True)
 
@@ -66,7 +64,7 @@ class DelayedProduce(WaitingOperation):
         room: WaitingRoom,
         wants_all: bool,
     ) -> None:
-        """Where one of `open_acks` stands, `acks` holds what to answer when all goes well."""
+        """`acks` holds the answer for the case that all goes well, also for each of `open_acks`."""
         super().__init__(token)
         self._acks = acks
         self._open = open_acks
@@ -345,7 +343,7 @@ def _origin(item: PartitionBatch, request: Produce) -> Origin:
 
 
 def too_few(partition: Partition) -> Failure | None:
-    """Why acks=all would be refused, before anything is appended."""
+    """The refusal of acks=all before anything is appended; None: enough replicas are in sync."""
     leading = partition.leading
     if leading is None or not leading.is_under_min_isr:
         return None
@@ -368,7 +366,7 @@ def _too_few_after_append(partition: Partition) -> Failure | None:
 
 
 def _lost(partition: Partition, leader_epoch: LeaderEpoch) -> Failure | None:
-    """Why nobody can tell any more whether the batch gets committed."""
+    """The failure of a batch that may commit or not, as the leadership of its append is over."""
     fault = partition.leader_fault()
     if fault is None and partition.leader_epoch != leader_epoch:
         return Failure(

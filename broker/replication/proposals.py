@@ -120,5 +120,5 @@ class IsrProposals:
 
     @property
     def next_deadline(self) -> int | None:
-        """When to call `flush` without an event."""
+        """The time of the next call of `flush` without an event; None: no proposal waits for it."""
         return self._not_before_ms if self.waiting and not self._in_flight else None

@@ -1,7 +1,7 @@
-"""How many bytes a range of offsets has, and its pieces, of partitions led here.
+"""The bytes and the pieces of a range of offsets, of partitions led here.
 
-For those who plan reads by bytes. Nothing is told of what is not committed: a range ends at the
-high watermark at the latest, and what was deleted of it has no bytes.
+A reader that plans its reads by bytes asks for them. Records that are not committed do not count: a
+range ends at the high watermark at the latest. Records of it that were deleted have no bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def range_look_ups(
     room: WaitingRoom,
     storage_failed: Callable[[Partition, Exception], None],
 ) -> LookUps[RangeQuery, RangeAnswer]:
-    """What answers the queries of one broker, with RangesSplit."""
+    """The look-ups that answer the range queries of one broker, with RangesSplit."""
     return LookUps(
         hosted,
         room,

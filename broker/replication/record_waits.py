@@ -1,7 +1,8 @@
 """Waits for a number of records in partitions led here: one request in place of many look-ups.
 
-For those who begin work when enough has come, such as a query with `minOffsetsPerTrigger`. The
-answer tells where each partition ends by then, also when the wait was over first.
+A reader sends it that begins work when enough has come, such as a query with
+`minOffsetsPerTrigger`. The answer tells where each partition ends by then, also when the wait was
+over first.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class DelayedCount(WaitingOperation):
         )
 
     def answer(self) -> RecordsArrived:
-        """Where each partition ends now."""
+        """The answer with the end of each partition as it is now."""
         ends = []
         for partition, item in self.wanted.items():
             fault = partition.leader_fault(item.current_leader_epoch)

@@ -335,7 +335,7 @@ class ReplicaFetches:
 
     def _holds_back(self, session: FetchSession, partition: Partition) -> bool:
         """Whether the follower, out of sync, gets nothing of this log now for the rate (KIP-73).
-        What is no data it hears of all the same.
+        Only data wait: the follower hears of errors and of diverged epochs all the same.
         """
         item = session.wanted[partition]
         return (

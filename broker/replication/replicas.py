@@ -1,4 +1,4 @@
-"""Which replicas are here, in which role, by which settings: what metadata makes of a broker.
+"""The replicas of this broker, in the roles and with the settings that the metadata give them.
 
 The records say who leads and who follows; this carries it out on partitions and logs, and takes a
 replica offline whose log fails. Pure, like the manager whose part it is.
@@ -81,7 +81,7 @@ class Replicas:
 
     @property
     def next_deadline(self) -> int | None:
-        """When to call `go_on` next."""
+        """The time of the next call of `go_on`; None: no log waits to be made or deleted."""
         if self._unmade:
             return self._room.now_ms
         unmade, undeleted = self._without_room.next_deadline, self._undeleted.next_deadline
@@ -243,7 +243,8 @@ class Replicas:
         self._role_changed(partition)
         if partition.leading is not None:
             self._lead(partition, tuple(partition.leading.on_elected(now_ms)))
-        leading = partition.leading  # of the same epoch, or none: a log may fail over who is woken
+        # Of the same epoch, or none: a request that is woken may find that the log fails.
+        leading = partition.leading
         if leading is not None and partition.log.damage:
             self._lead(partition, tuple(leading.on_damage(now_ms)))
 

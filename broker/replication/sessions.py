@@ -246,7 +246,7 @@ class FetchSessions:
 
     @property
     def next_deadline(self) -> int | None:
-        """When to call `advance` next."""
+        """The time of the next call of `advance`; None: no fetch is parked."""
         earliest: int | None = None
         for session in self.by_follower.values():
             parked = session.parked

@@ -90,7 +90,7 @@ class Syncs:
 
     @property
     def next_deadline(self) -> int | None:
-        """When to call `go_on` next."""
+        """The time of the next call of `go_on`; None: no sync was put off."""
         return min(self._put_off.values(), default=None)
 
     def go_on(self) -> None:

@@ -46,7 +46,7 @@ class ReplicationThrottle:
             self._paid_ms = began_ms + size * 1000 / max(self._rate, 1)
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long nothing more may pass; 0: something may. Ask again after at most a second."""
+        """The milliseconds until more may pass; 0: now. At most a second: then ask again."""
         if not self.is_limited:
             return 0
         if not self._rate:

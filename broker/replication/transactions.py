@@ -173,8 +173,9 @@ class Transactions:
         return PartitionBatch(marker.topic_partition, None, batch)
 
     def new_start(self, marker: WriteMarker) -> Offset | Failure | None:
-        """Where the log has to begin before the marker of an overwrite is appended; None where it
-        does so already, or the topic was made anew since; or why neither can be done now.
+        """The offset to which the log start has to move before the marker of an overwrite is
+        appended; None when it is there already, or the topic was made anew since. A Failure says
+        why neither can be done now.
         """
         partition = self._led(marker.topic_partition)
         if isinstance(partition, Failure):
@@ -201,7 +202,7 @@ class Transactions:
 
     @contextmanager
     def overwriting(self, topic_partition: TopicPartition) -> Iterator[None]:
-        """Nobody who looks for the ends of the partition meanwhile is told that it is empty."""
+        """A request for the ends of the partition meanwhile does not hear that it is empty."""
         partition = self._hosted.find(topic_partition, None)
         if isinstance(partition, Missing):
             yield
@@ -245,7 +246,7 @@ class Transactions:
 def guard_fault(
     guard: TransactionGuard, topic_partition: TopicPartition, leader_epoch: LeaderEpoch
 ) -> Failure | None:
-    """Why the batch may not open a transaction any more."""
+    """The refusal of a batch that may not open a transaction any more; None: it may."""
     if guard.refusal is not None:
         return guard.refusal
     if guard.holds and guard.leader_epoch == leader_epoch:

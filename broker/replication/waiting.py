@@ -159,7 +159,7 @@ class WaitingRoom:
 
     @property
     def next_deadline(self) -> int | None:
-        """When to call `advance` next."""
+        """The time of the next call of `advance`; None: no delayed operation waits."""
         earliest: int | None = None
         for waiting in (self.produces, self.fetches, self.replica_fetches, self.deletions):
             at = waiting.next_deadline

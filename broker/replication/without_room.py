@@ -20,7 +20,7 @@ class WithoutRoom(Generic[Key]):
     def __init__(self) -> None:
         self._keys: dict[Key, None] = {}
         self.next_deadline: int | None = None
-        """When to `take` them."""
+        """The time to `take` them; None: there are none."""
 
     def add(self, now_ms: int, key: Key) -> None:
         """It was refused now."""

@@ -13,7 +13,7 @@ UNINITIALIZED_START: Final = -1
 """The start offset of a partition that nobody has read yet."""
 UNKNOWN_COUNT: Final = -1
 SUMMARY_OF_ANY_LEADER: Final = -1
-"""The leader epoch that somebody has who is no leader."""
+"""The leader epoch in a request of a sender that leads no partition."""
 
 
 class InitializeState(NamedTuple):

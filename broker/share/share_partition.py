@@ -176,7 +176,7 @@ class SharePartition:
                 self._reach(first - 1)
                 count = batch.delivery_count
                 run = _Run(first, batch.last_offset, batch.state, count)
-                # Why it is archiving is not stored, in Kafka neither.
+                # The reason for ARCHIVING is not stored, nor is it in Kafka: the count tells it.
                 archives = batch.state is RecordState.ARCHIVING
                 run.is_rejected = archives and count < settings.delivery_count_limit
                 self._runs.append(run)

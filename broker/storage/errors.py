@@ -20,8 +20,8 @@ from pylog.errors import (
 
 
 class StorageStartError(PylogError):
-    """A broker or controller directory cannot be used; the message says what to change. To whoever
-    asked for the start it is a setting that is not legal.
+    """A broker or controller directory cannot be used; the message says what to change. To the
+    caller that asked for the start it is a setting that is not legal.
     """
 
     code = InvalidConfig.code

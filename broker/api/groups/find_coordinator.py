@@ -33,7 +33,7 @@ _TOPICS: Final[Mapping[CoordinatorType, str]] = {
     CoordinatorType.TRANSACTION: TRANSACTION_STATE,
     CoordinatorType.SHARE: SHARE_GROUP_STATE,
 }
-"""The internal topic of each: who leads a key's partition coordinates the key."""
+"""The internal topic of each: the leader of a key's partition coordinates the key."""
 
 Ensure = Callable[[str], Awaitable[InternalTopicEnsured | Failure]]
 """Have the internal topic of that name made where it is not there."""

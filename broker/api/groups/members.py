@@ -98,7 +98,7 @@ class MembersHandler:
         wanted = request._replace(
             client_id=client_id,
             client_host=context.address,
-            # Kafka's form: who looks at a group wants to see whose a member is.
+            # Kafka's form: an operator who lists a group sees the client of each member.
             new_member_id=f"{request.instance_id or client_id}-{self._new_id()}",
             reason=request.reason[:REASON_CHARS_MAX],
         )

@@ -150,7 +150,7 @@ EXPIRY: Final = "expiry"
 
 
 class GroupCoordinator:
-    """Invariant: whoever has a position or a member is in `groups`.
+    """Invariant: every group that has a position or a member is in `groups`.
 
     It counts the members that were put out, for they were silent or slow, in `lost`: by type of
     group, and beyond its own life.

@@ -34,7 +34,7 @@ class Caller(NamedTuple):
 
 
 class Group(Protocol):
-    """One group: who its members are is its own affair."""
+    """One group. It alone knows its members."""
 
     @property
     def group_id(self) -> str:

@@ -120,7 +120,7 @@ class WaitTimer:
 
 @dataclass(frozen=True, slots=True)
 class WakeTimer:
-    """The transaction has ended: who waits for that goes on."""
+    """The transaction has ended: requests that wait for that go on."""
 
     transactional_id: str
 
@@ -129,7 +129,7 @@ class WakeTimer:
 class _Live:
     """The facts about an id that only the leader knows, and its successor does not.
 
-    `untold`: partitions that have no marker yet. `waiting`: who asks for what behind the end of the
+    `untold`: partitions that have no marker yet. `waiting`: requests that wait for the end of the
     transaction. `renewed`: the identity that the instance had when it asked for another one.
     `timed_out`: the identity of an instance whose transaction was open for too long.
     """
@@ -665,7 +665,7 @@ class TransactionCoordinator:
         self._abort(wall_ms, transaction, decision)
         return decision
 
-    # ---- who waits -------------------------------------------------------------------------------
+    # ---- requests that wait ----------------------------------------------------------------------
 
     def _wait(
         self,

@@ -78,9 +78,10 @@ NO_STARTS: Final[Mapping[TopicPartition, NewStart]] = {}
 
 
 class Overwrite(NamedTuple):
-    """What the commit of a batch overwrites. Members' transactions end with the new starts of their
-    partitions; that of the first member, by its number, ends on all overwritten partitions, so
-    that also those have a marker to which nothing was written.
+    """The partitions that the commit of a batch overwrites, with their new starts. The transaction
+    of each member ends with the new starts of its partitions; that of the first member, by its
+    number, ends on all overwritten partitions, so that those to which nothing was written have a
+    marker, too.
     """
 
     first: int

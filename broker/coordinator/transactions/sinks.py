@@ -15,8 +15,8 @@ transactional ids of its sinks, so no other coordinator has a say.
 - A decision may overwrite topics. It says where their partitions begin with the batch, and the
   markers of its commits carry that to the leaders. Until each partition has its marker, it is the
   sink's last decision.
-- A transactional id goes back to the pool with its decision. What an attempt sends after that is
-  refused, as each end raises the epoch, also where nothing was written.
+- A transactional id goes back to the pool with its decision. A batch that an attempt sends after
+  that is refused, as each end raises the epoch, also where nothing was written.
 """
 
 from __future__ import annotations
@@ -594,7 +594,7 @@ class Sinks:
 
     def abort(self, wall_ms: int, request_id: RequestId, request: AbortBatch) -> Decision:
         """`BatchAborted`: the open attempts of that batch of that run, of the whole run, of the
-        whole sink, or the one that is named. A decision stands, whoever asks.
+        whole sink, or the one that is named. A decision stands, no matter which run asks.
         """
         decision = Decision(is_atomic=False)
         sink = self._sinks.get(request.sink) or _Sink()
@@ -629,8 +629,8 @@ class Sinks:
     def _end_run(
         self, wall_ms: int, key: SinkKey, sink: _Sink, run_id: str, decision: Decision
     ) -> None:
-        """Where it is the newest, or the sink's first one. Another one has put it out otherwise, or
-        would be put out by it.
+        """Records the end of the run, if it is the newest and has not ended, or the sink's first
+        one. Any other run was put out by a newer one already, or would put out the newest.
         """
         is_newest = sink.run_ids[-1:] == (run_id,)
         is_first = sink.is_empty and len(self._sinks) < self._config.sinks_max

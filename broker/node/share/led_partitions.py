@@ -80,7 +80,7 @@ class LedSharePartition:
         self.timer: DeadlineTimer
 
     def changed(self) -> None:
-        """Records may be acquired that could not be before: whoever waits looks again."""
+        """Records may be acquired that could not be before: waiting fetches look again."""
         if self.state is not None and self.reader is not None:
             offset = self.state.fetch_offset()
             if offset is not None and offset == self.read_from:
@@ -368,7 +368,7 @@ class LedSharePartitions:
     # ---- the end ---------------------------------------------------------------------------------
 
     def end(self, led: LedSharePartition, error: PylogError) -> None:
-        """It is over; whoever waits for it hears why."""
+        """It is over; the requests that wait for it are answered with `error`."""
         if led.ended is not None:
             return
         led.ended = error
@@ -382,7 +382,7 @@ class LedSharePartitions:
             for future in futures:
                 if not future.done():
                     future.set_exception(error)
-                    future.exception()  # whoever waits may be gone
+                    future.exception()  # the request that waits may be gone
         led.acknowledged.clear()
         led.wake()
 

@@ -132,7 +132,7 @@ class BrokerShareGroups:
 
     @property
     def shells(self) -> Mapping[str, LeadershipListener]:
-        """The internal topics, and who hears of the partitions led here."""
+        """By internal topic, the listener that hears of the partitions led here."""
         return {SHARE_GROUP_STATE: self._shards.shell}
 
     def broker_apis(self) -> list[AnyBoundBrokerApi]:

@@ -34,7 +34,7 @@ class EpochEndOffset(NamedTuple):
 class LeaderEpochCache:
     """Epochs and start offsets, both strictly increasing.
 
-    `changed` says that the checkpoint file is behind; whoever writes it calls `written()`.
+    `changed` says that the checkpoint file is behind; the caller that writes it calls `written()`.
     """
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:

@@ -33,7 +33,10 @@ class Identity:
         return self._is_behind and not self.meta.intact
 
     def set_intact(self, intact: bool) -> None:
-        """Records may be gone, or whoever must know that does. OSError when the disk refuses."""
+        """Notes that records may be gone (False), or that the controller knows so (True).
+
+        OSError when the disk refuses.
+        """
         if self.meta.intact != intact:
             self.meta = replace(self.meta, intact=intact)
             self._write()

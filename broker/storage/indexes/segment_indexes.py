@@ -33,7 +33,7 @@ would cost a tenth of an append."""
 class SegmentIndexes:
     """Both indexes are in memory, or neither is. They begin empty.
 
-    `path` and `time_path` are the files; whoever renames those sets them, after `close`.
+    `path` and `time_path` are the files; a caller that renames those sets them, after `close`.
     """
 
     def __init__(self, files: Files, base_offset: int, path: str, time_path: str) -> None:

@@ -68,7 +68,7 @@ class TxnIndex:
     """The entries of one segment, in its file and, once somebody has asked, in memory. Raises
     OSErrors as they come.
 
-    `path` is the file; whoever renames it sets it.
+    `path` is the file; a caller that renames the file sets it.
     """
 
     def __init__(self, files: Files, path: str, base_offset: int) -> None:

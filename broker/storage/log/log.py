@@ -454,7 +454,7 @@ class Log:
         even: bool = False,
         nowait: bool = False,
     ) -> RangeSplit:
-        """How many bytes the batches of `start <= offset < end` have, as far as they are there, and
+        """The bytes that the batches of `start <= offset < end` have, as far as they are there, and
         the first pieces of at most `piece_bytes` (see `range_split`); errors as above.
         """
         self._guard.check()

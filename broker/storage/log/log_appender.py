@@ -107,7 +107,7 @@ class LogAppender:
         try:
             self._writer.write(fetched.placed, fetched.headers, self._parts.config, wall_ms)
         except BaseException:
-            # Where no batch got in before the start, the log goes back to there.
+            # Unless a batch got in that reaches the log start, the log begins anew at its old end.
             bounds.end = max(bounds.end, self._segments.active.end_offset)
             if undo is not None and self._segments.active.end_offset >= bounds.start:
                 self._guard.finished(undo)

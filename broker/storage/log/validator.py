@@ -129,7 +129,7 @@ def checked_header(
 def as_stored(
     batch: Buffer, header: BatchHeader, config: TopicConfig, origin: Origin, *, wall_ms: int
 ) -> tuple[Buffer, BatchHeader]:
-    """The batch as the topic keeps it: its codec and who stamps it. Usually the very same bytes.
+    """The batch in the topic's codec and with its timestamp type. Usually the very same bytes.
 
     MessageTooLarge when a client's is above `max.message.bytes` in the topic's codec.
     """

@@ -107,9 +107,9 @@ class LogHealth:
             self._damage.note(twin.topic_partition, NEVER)  # which of the two is the right one?
             return True
         self._failed_ids[topic_partition] = topic_id
-        # Damage needs somebody to change the files, and who knows what will be there then. What a
-        # refused sync dropped does not come back. A disk that cannot be read leaves files as they
-        # are; but not those that it could not write before the machine lost its memory.
+        # Damage needs somebody to change the files, and who knows what will be there then. Pages
+        # that a refused sync dropped do not come back. A disk that cannot be read leaves files as
+        # they are; but not those that it could not write before the machine lost its memory.
         is_damage = isinstance(error, CorruptSegment) or isinstance(error.__cause__, SyncFailed)
         self._damage.note(topic_partition, NEVER if is_damage or not intact else recovery_point)
         return True
@@ -120,7 +120,7 @@ class LogHealth:
             logger.error("%s", failed.failure)
         log = self._logs.get(failed.topic_partition)
         if log is None or log is not failed:
-            return  # it is just being opened: whoever opens it hears of the error
+            return  # it is just being opened: its opener hears of the error
         self._new_failures.append(log)
         needed_end = log.log_end_offset if log.failed_reading else NEVER
         self._damage.note(log.topic_partition, needed_end)
@@ -158,7 +158,7 @@ class LogHealth:
     # ---- what is remembered --------------------------------------------------------------------
 
     def loaded(self) -> bool:
-        """All logs were tried. False: what was found could not be noted just now; whoever looks at
+        """All logs were tried. False: the damage could not be noted just now; the next look at
         the same files and checkpoints finds it again. OSError when the disk refuses.
         """
         for key in self._damage.names():

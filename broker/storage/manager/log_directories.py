@@ -238,7 +238,7 @@ class LogDirectories:
         else:
             copy = holders[0].by_id(topic_id, partition)
             assigned = self._by_directory.get(directory_id)
-            # Where it cannot be opened a copy is no better: nobody knows how old it is.
+            # If the assigned one cannot be opened, a copy is no better: nobody knows its age.
             is_there = assigned and copy and assigned.holds(copy.topic_partition, topic_id)
             holder = assigned if is_there else holders[0]
         for other in holders:

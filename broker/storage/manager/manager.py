@@ -503,7 +503,7 @@ class LogManager:
 
     def retire(self) -> None:
         """Refuse every call that would use a log or write here, but `close`. From then on the logs
-        belong to whoever closes them, which may be another thread.
+        belong to the thread that closes them, which may be another one.
         """
         self._retired = True
         self._health.notify = lambda: None

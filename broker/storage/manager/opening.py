@@ -44,7 +44,7 @@ from pylog_broker.storage.segments.open_segments import OpenSegments
 from pylog_broker.storage.tail_cache import TailBudget
 
 _MISTAKES: Final = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ELOOP})
-"""Errors of a start that somebody must mend who set the directory up; others are the disk's."""
+"""Errors of a start that the operator of the directory must mend; others are the disk's."""
 
 logger = logging.getLogger(__name__)
 
@@ -236,7 +236,7 @@ class _Missing(DirectoryUnwritable):
 
 
 def is_of_the_disk(fault: Exception) -> bool:
-    """Whether a fault of a start is no mistake of whoever set the directory up."""
+    """Whether a fault of a start is the disk's, and no mistake of the directory's operator."""
     cause = fault if isinstance(fault, OSError) else fault.__cause__
     return isinstance(fault, _Missing) or (
         isinstance(cause, OSError) and cause.errno not in _MISTAKES

@@ -19,7 +19,7 @@ class LastStop:
     `memory_survived`: the machine has not lost power since (same boot id), so whatever was written
     is there and only the last batch can be torn. `recovery_point`: everything below was synced.
     `facts`: no file of the log has changed since a clean stop that noted these; nothing is read.
-    `in_order`: whoever had it last closed it, so indexes that tell the truth stay as they are.
+    `in_order`: its last process closed it, so indexes that tell the truth stay as they are.
     `cleaned`: by a cleaner, so offsets may be missing between batches.
     """
 

@@ -1,8 +1,8 @@
-"""How many bytes a range of offsets has, and where it can be cut into pieces of a size.
+"""The bytes that a range of offsets has, and the offsets that cut it into pieces of a size.
 
-Bytes are those of whole batches as the log stores them, control batches and what was aborted among
-them: what is read from the disk and sent. Segments know their sizes and the index leads close to
-any place, so that a look-up reads some headers, however long the range is.
+Bytes are those of whole batches as the log stores them, control batches and aborted ones among
+them: those are read from the disk and sent, too. Segments know their sizes and the index leads
+close to any place, so that a look-up reads some headers, however long the range is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pylog_broker.storage.segments.segment_reader import SegmentReader
 
 
 class _Edge(NamedTuple):
-    """Where a batch begins: its distance from the first segment's begin in bytes, its first offset,
+    """The begin of a batch: its distance from the first segment's begin in bytes, its first offset,
     and its size. Behind the last batch of the range: the range's end, and no size.
     """
 

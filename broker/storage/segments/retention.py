@@ -56,7 +56,7 @@ def doomed_segments(
     limited = deletes and config.retention_bytes >= 0
     count, reason = 0, ""
     for segment, after in zip_longest(segments, segments[1:]):
-        # Where the next one begins: a cleaned segment's own batches may end earlier.
+        # The base offset of the next one: a cleaned segment's own batches may end earlier.
         end = segment.end_offset if after is None else after.base_offset
         if end > high_watermark or (after is None and not segment.size):
             break

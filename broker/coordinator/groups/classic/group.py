@@ -1,4 +1,4 @@
-"""A group of the classic protocol: its members, its generation, and who waits for what.
+"""A group of the classic protocol: its members, its generation, and its waiting requests.
 
 The record of a group says who its members are and what each has been assigned, and is written when
 the leader brings assignments, and when the group becomes empty. In between the group exists in the
@@ -161,7 +161,7 @@ class ClassicGroup:
         if self.state is ClassicState.DEAD:
             raise CoordinatorNotAvailable(f"group {self.group_id!r} is gone")
         if caller.epoch < 0 and self.is_empty:
-            return  # who assigns itself, or an operator
+            return  # a consumer that assigns partitions to itself, or an operator
         if caller.is_member:
             self.check_member(caller.member_id, caller.instance_id, caller.epoch)
         elif not transactional:

@@ -166,12 +166,13 @@ class _Uniform:
                 heapreplace(heap, (load + 1, name))
 
     def _balance(self) -> None:
-        """Partitions move from who has more to who has less, while that makes shares more even.
+        """Partitions move from members with more to members with fewer, while that makes shares
+        more even.
 
-        They move from those who have most of all readers of the topic, so that nobody gives away
-        what must come back from another; from others only where those have none of any topic to
-        give. One of a topic in each pass, so that topics are spread, too. Each move makes the sum
-        of the shares' squares smaller, so it ends.
+        They move from the members with most of all readers of the topic, so that no member gives
+        away a partition for which it must get another back; from others only where those have none
+        of any topic to give. One of a topic in each pass, so that topics are spread, too. Each move
+        makes the sum of the shares' squares smaller, so it ends.
         """
         while self._move_some(from_fullest=True) or self._move_some(from_fullest=False):
             pass

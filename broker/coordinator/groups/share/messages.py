@@ -39,8 +39,8 @@ class ShareHeartbeatAnswer(NamedTuple):
     assigned: Partitions | None = None
     """The partitions that the member is to read; None: as before."""
     to_initialize: Partitions = NO_PARTITIONS
-    """Not for the member: whoever took the request has the share coordinator initialize the state
-    of these, and then calls `state_initialized`, or `state_not_initialized`.
+    """Not for the member: the broker that took the request has the share coordinator initialize the
+    state of these, and then calls `state_initialized`, or `state_not_initialized`.
     """
 
 

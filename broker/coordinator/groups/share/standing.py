@@ -57,7 +57,7 @@ class _Round:
 
 
 def is_news(request: ShareHeartbeat, answer: ShareHeartbeatAnswer, decision: Decision) -> bool:
-    """Whether the member, or whoever took its request, must hear the answer at once."""
+    """Whether the member, or the broker that took its request, must hear the answer at once."""
     return bool(
         decision.records
         or answer.assigned is not None

@@ -88,7 +88,8 @@ class StreamsHeartbeatAnswer(NamedTuple):
     """The members that have each partition's state, with their endpoints; None: as the member
     knows."""
     to_create: tuple[TopicInfo, ...] = ()
-    """Not for the member: internal topics that whoever took the request has the controller create.
+    """Not for the member: internal topics that the broker that took the request has the controller
+    create.
     """
 
 
