@@ -576,8 +576,8 @@ class TopicConfig:
     def resolve(cls, overrides: Mapping[str, str], defaults: Self) -> Self:
         """The settings out of the metadata over `defaults`.
 
-        They were checked when they were written, so nothing here may fail: what this version does
-        not take (a newer one wrote it) is left at its default.
+        They were checked when they were written, so nothing here may fail: a setting that this
+        version does not take (a newer one wrote it) is left at its default.
         """
         return replace(defaults, **_as_fields(_readable(TOPIC_CONFIG, overrides)))
 

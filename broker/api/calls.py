@@ -65,7 +65,7 @@ class Calls:
         return answer
 
     def refused(self, api: str, fault: errors.PylogError) -> None:
-        """A call of it failed as a whole; what `make` raises is counted by it."""
+        """A call of it failed as a whole; `make` counts the errors that it raises."""
         self._counters.failed(api, fault.code)
 
 

@@ -2,7 +2,7 @@
 
 A new cluster starts at the newest level of the version that makes it. One that an earlier version
 made stays at its level until an administrator raises it, and all brokers that are registered, alive
-or not, must support the new level: what is written then, an earlier version could not read.
+or not, must support the new level: an earlier version could not read the records written then.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ class ControllerShell:
     syncs once, and the loop then tells the controller how far it is durable. A snapshot is written
     on another one. A failed write ends the process
     (`failed`): the controller has decided on top of records that are not there. A full disk does
-    not: what is decided waits, in order, until somebody made room, and administrators are told
-    (`no_room`), so that what waits stays little.
+    not: decisions wait, in order, until somebody made room, and administrators are told
+    (`no_room`), so that few decisions wait.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class ControllerShell:
             raise KafkaStorageError(self.failed.result())
 
     async def stop(self) -> None:
-        """No effect from now on; what was appended is synced and the log closed."""
+        """No effect from now on; appended records are synced and the log is closed."""
         self._stopped = True
         self._timer.cancel()
         if self._snapshot is not None:

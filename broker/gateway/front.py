@@ -43,7 +43,7 @@ LISTENER: Final = "gateway"
 BROKER_SECONDS_MAX: Final = 3.0
 """The time that a broker may take to accept a connection."""
 LAST_WORD_SECONDS: Final = 0.2
-"""From the answer of a refusal to the close: what is unread at a close takes the answer with it."""
+"""From the answer of a refusal to the close: unread bytes at a close take the answer with them."""
 
 Locate = Callable[[BrokerId], Sequence[Endpoint]]
 """The addresses of a broker, best first; none when the cluster has no such broker."""

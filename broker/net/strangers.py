@@ -8,7 +8,7 @@ from typing import Final
 from pylog.clock import Clock
 
 REPORT_INTERVAL_MS: Final = 10_000
-"""One line in so long; what comes in between is counted."""
+"""One line in so long; lines that come in between are counted."""
 
 
 class StrangerReports:

@@ -110,7 +110,7 @@ class Cleaning:
         return error is None
 
     def stop(self) -> None:
-        """No more passes; what one has not put in place is left to the next start."""
+        """No more passes; the next start deals with segments that a pass has not put in place."""
         self._pace.stop()
         for passes in self._passes.values():
             for each in passes:

@@ -243,7 +243,7 @@ class CoordinatorShell(Generic[CoordinatorT]):
             answer.set_result(reply.response)
 
     def _turn(self) -> None:
-        """The end of a turn of the loop: what was decided in it leaves."""
+        """The end of a turn of the loop: the decisions of the turn leave."""
         self._turn_is_due = False
         if self._stopped:
             return

@@ -12,7 +12,7 @@ from pylog_broker.metadata.records import ConfigResourceType
 
 class GroupSettingsView:
     """The `SettingsByGroup` of a broker: a group's own values over those that the broker was
-    started with. Lives on the broker's loop; what was resolved is kept until it changes.
+    started with. Lives on the broker's loop; resolved settings are kept until they change.
     """
 
     def __init__(self, image: Callable[[], MetadataImage], config: BrokerConfig) -> None:

@@ -72,7 +72,7 @@ def _offer(found: FoundDirectory) -> BrokerDirectory:
 
 def refuse_left_out(files: Files, root: str, log_dirs: Sequence[str]) -> None:
     """InvalidConfig when a broker's directory below the data root is not among `log.dirs`, or has
-    siblings that would not be used any more: what is in them would be given up without a word.
+    siblings that would not be used any more: their logs would be given up without a word.
     """
     for found in find_broker_directories(files, root):
         if not log_dirs:

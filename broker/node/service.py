@@ -174,8 +174,8 @@ class BrokerService:
         self._files = OsFiles()
         self._disk_work = DiskWork(partial(end_at_the_latest, HURRY_SECONDS_MAX))
         self._pool = self._disk_work.pool
-        # One at a time: what is being unpacked is all in memory. And not in the disk's pool, where
-        # a flood of bombs would hold up syncs and cold reads.
+        # One at a time: a batch being unpacked is all in memory. And not in the disk's pool,
+        # where a flood of bombs would hold up syncs and cold reads.
         self._unpacking = ThreadPoolExecutor(1, thread_name_prefix="pylog-unpack")
         self._loop = asyncio.get_running_loop()
         self._ending = _Ending()
@@ -258,7 +258,7 @@ class BrokerService:
     # ---- before it serves -----------------------------------------------------------------------
 
     async def _start(self) -> None:
-        """Servers first, then membership: what is registered must answer."""
+        """Servers first, then membership: a registered listener must answer."""
         settings = self._settings
         manager = ReplicaManager(self._broker_id, self._logs, self._config)
         self._engine = Engine(

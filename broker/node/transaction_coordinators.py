@@ -145,7 +145,7 @@ class MarkerSenders:
         return len(self._sending)
 
     def send(self, sent: Sent) -> None:
-        """Begin; what was sent for the same end before, by an earlier coordinator, stops."""
+        """Begin; the sending for the same end by an earlier coordinator stops."""
         message = sent.message
         assert isinstance(message, SendMarkers)
         key = _Sending(message.transactional_id, message.identity)

@@ -31,8 +31,8 @@ MAINTENANCE_SECONDS: Final = 1.0
 
 
 class Upkeep:
-    """Runs on the broker's loop; what waits for the disk goes to the pool. Each log directory has
-    its own two loops, so that a slow disk holds up no other.
+    """Runs on the broker's loop; work that waits for the disk goes to the pool. Each log
+    directory has its own two loops, so that a slow disk holds up no other.
     """
 
     def __init__(

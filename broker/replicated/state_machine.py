@@ -92,7 +92,7 @@ class Phase(Enum):
 
 class ReplicatedStateMachine(Generic[ImageT, RecordT, EffectT]):
     """Invariants: `committed.offset <= decided.offset < next_offset`; held effects are in the order
-    in which they were decided; what is uncommitted is whole appends, in the order of the log.
+    in which they were decided; the uncommitted records are whole appends, in the order of the log.
     """
 
     def __init__(self, committed: ImageT, decided: ImageT) -> None:

@@ -7,7 +7,7 @@ parked fetch as soon as the next one of the same follower arrives.
 
 Fetches after the first name only what changed (a fetch session, see `sessions.py`). The session
 ends with any failure, and then and now without one; the next fetch names everything again. A leader
-takes so many partitions in one fetch: what is beyond that is named by the ones after it.
+takes so many partitions in one fetch: the fetches after it name the rest.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class LeaderFetcher:
         self.fresh = True
 
     def remove(self, partition: Partition) -> None:
-        """Do not fetch it any more; what is in flight for it is ignored when it comes."""
+        """Do not fetch it any more; data in flight for it are ignored when they come."""
         self.active.pop(partition, None)
         self.aside.pop(partition, None)
         self._changed.pop(partition, None)

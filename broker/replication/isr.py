@@ -137,7 +137,7 @@ class LeaderState:
     # ---- what happens ---------------------------------------------------------------------------
 
     def on_elected(self, now_ms: int) -> Sequence[IsrEffect]:
-        """The leadership begins. Alone in the ISR, what is in the log is committed."""
+        """The leadership begins. A leader alone in an ISR of the needed size commits its log."""
         return self._advance(now_ms)
 
     def on_append(self, now_ms: int, log_end_offset: Offset) -> Sequence[IsrEffect]:

@@ -319,7 +319,7 @@ class ReplicaFetches:
         return MARKS if item.log_start_offset < bounds.start else NO_NEWS
 
     def _look(self, session: FetchSession) -> int:
-        """The most urgent of what the session has to tell; what has nothing leaves `touched`."""
+        """The most urgent news of the session; partitions without any leave `touched`."""
         most_urgent = NO_NEWS
         wanted = session.wanted
         throttled = self._hosted.throttles.leader.is_limited

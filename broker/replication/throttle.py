@@ -34,7 +34,7 @@ class ReplicationThrottle:
         return self._rate < LONG_MAX
 
     def set_rate(self, now_ms: int, rate: int) -> None:
-        """The rate from now on; with another one, what is owed is forgotten."""
+        """The rate from now on; with another one, owed bytes are forgotten."""
         if rate != self._rate:
             self._rate = rate
             self._paid_ms = float(now_ms)

@@ -520,7 +520,7 @@ class SharePartition:
         self._settle()
 
     def on_log_end(self, offset: Offset) -> None:
-        """The log ends there, and once was longer: what it had beyond is lost, and others come."""
+        """The log ends there, and once was longer: the records beyond are lost, and others come."""
         if offset >= self._next:
             return
         del self._runs[self._boundary(offset) :]

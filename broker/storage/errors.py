@@ -58,7 +58,7 @@ class StartPutOff(RetriableError):
 
 
 class PassingStorageError(KafkaStorageError):
-    """The log works, and its replica stays: what was asked for did not happen, ask again later."""
+    """The log works, and its replica stays: the operation did not happen, ask again later."""
 
 
 class DiskFull(PassingStorageError):

@@ -19,7 +19,7 @@ NAME_CHARS_MAX: Final = 512
 REGEX_CHARS_MAX: Final = 8_000
 """Of a regular expression: the key of its record holds it, and has 32 KiB at most."""
 REASON_CHARS_MAX: Final = 255
-"""Of the words in which a member says why it joins or goes; what is longer is cut, as in Kafka."""
+"""Of the reason that a member gives to join or go; a longer one is cut, as in Kafka."""
 STANDING_MS_MAX: Final = 60_000
 """The time for which a heartbeat stands at most, whatever its member says."""
 STRATEGIES_MAX: Final = 100

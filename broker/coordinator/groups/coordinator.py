@@ -213,7 +213,7 @@ class GroupCoordinator:
             ):
                 self.streams.replay(key, value)
             case _:
-                # A Kafka broker wrote it: what topics are, which serves that broker alone.
+                # A Kafka broker wrote it: the topics' metadata, which serve that broker alone.
                 pass
 
         if value is None:
@@ -385,7 +385,7 @@ class GroupCoordinator:
         return self.offsets.fetch(request_id, request)
 
     def end_transaction(self, request_id: RequestId, end: TransactionEnd) -> Decision:
-        """None, when the marker is committed: what the transaction has written counts, or not."""
+        """None, when the marker is committed: the transaction's offsets count now, or never."""
         return Decision([Record(end, None)], [Reply(request_id, None)])
 
     def delete_offsets(self, request_id: RequestId, request: OffsetDelete) -> Decision:

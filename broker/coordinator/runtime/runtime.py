@@ -297,7 +297,7 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
         return self._run(now_ms, partition, self._led[partition], operation)
 
     def flush(self) -> list[RuntimeEffect]:
-        """The end of a turn: what its decisions let leave."""
+        """The effects that leave at the end of a turn."""
         out: list[RuntimeEffect] = []
         unflushed, self._unflushed = self._unflushed, {}
         for partition in unflushed:

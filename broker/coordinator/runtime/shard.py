@@ -1,7 +1,7 @@
 """One shard of a coordinator: one partition of an internal topic, which this broker leads. Pure.
 
     LOADING    the log is read and replayed, slice by slice; requests are turned away
-    ACTIVE     requests and timers are decided; what they decide is appended at the turn's end
+    ACTIVE     requests and timers are decided; their records are appended at the turn's end
     RESIGNED   the broker leads no more, or an append failed: everybody who waits hears so
 
 The shard is a `ReplicatedStateMachine` whose records go through the ordinary log. No answer leaves
@@ -254,8 +254,8 @@ class Shard(Generic[CoordinatorT]):
     # ---- commits ---------------------------------------------------------------------------------
 
     def on_high_watermark(self, offset: Offset) -> list[Leaving]:
-        """Everything below `offset` is committed: what leaves by that. It may come early, while the
-        records below it are still being loaded.
+        """The effects that leave now that everything below `offset` is committed. It may come
+        early, while the records below it are still being loaded.
         """
         self._high_watermark = max(self._high_watermark, offset)
         return [*self.flush(), *self._commit()]

@@ -248,9 +248,7 @@ class _Answers:
 
 
 class Sinks:
-    """Invariant: what it knows is what `replay` has made of records, but for the answers that
-    wait.
-    """
+    """Invariant: all its state is made by `replay` of records, but for the answers that wait."""
 
     def __init__(self, config: TransactionConfig, members: Members, counts: SinkCounts) -> None:
         """`counts` go on beyond its own life."""
@@ -795,8 +793,8 @@ class Sinks:
         commits_by: Overwrite | None,
         decision: Decision,
     ) -> None:
-        """Two records, of which the log may have the first one only: what has ended then does not
-        end again. `commits_by`: None where it aborts.
+        """Two records, of which the log may have the first one only: a transaction that has ended
+        then does not end again. `commits_by`: None where it aborts.
         """
         transaction = self._members.transactions[transactional_id]
         if not transaction.state.is_prepared:

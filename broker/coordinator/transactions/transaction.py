@@ -83,7 +83,7 @@ class Transaction(NamedTuple):
 
     def ended(self, asked: Identity) -> bool:
         """Whether an instance with this identity has lost it by the end of its last transaction,
-        and by nothing else since: what it asks again is answered by what was decided.
+        and by nothing else since: a repeated request is answered by what was decided.
         """
         if self.version < 2 or not (self.state.is_prepared or self.state.is_complete):
             return False

@@ -262,7 +262,7 @@ class LedSharePartitions:
     # ---- changes ---------------------------------------------------------------------------------
 
     def settle(self, led: LedSharePartition) -> None:
-        """After each change: what is new is written, and the locks have their timer."""
+        """After each change: the new state is written, and the acquisition locks have a timer."""
         state = led.state
         if state is None or led.ended is not None:
             return
@@ -387,8 +387,8 @@ class LedSharePartitions:
         led.wake()
 
     def unused(self, group_id: str) -> None:
-        """No member of the group has a session here any more: what is written goes, and dead
-        letters when they are where they belong.
+        """No member of the group has a session here any more: each of its partitions ends, as
+        soon as no write and no dead letter of it is under way.
         """
         for led in [each for key, each in self._led.items() if key.group_id == group_id]:
             led.is_unused = True

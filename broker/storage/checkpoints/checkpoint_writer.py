@@ -87,7 +87,7 @@ class OffsetCheckpoint:
         return self._staged
 
     def stage_awaited(self, offsets: Mapping[TopicPartition, Offset]) -> StagedCheckpoint:
-        """A write of these offsets that somebody waits for; what is staged already is dropped."""
+        """A write of these offsets that somebody waits for; a write staged before is dropped."""
         self._staged = StagedCheckpoint(self._files, self._path, dict(offsets), AWAITED_SUFFIX)
         return self._staged
 

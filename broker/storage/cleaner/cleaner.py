@@ -71,7 +71,7 @@ class LogCleaner:
     # ---- what happens to logs -------------------------------------------------------------------
 
     def loaded(self) -> None:
-        """All logs are open: what is said of others, or beyond a log's end, is dropped."""
+        """All logs are open: offsets of others, or beyond a log's end, are dropped."""
         for key, offset in list(self._clean_to.items()):
             log = self._logs.get(key)
             if log is None or offset > log.log_end_offset:
@@ -82,7 +82,7 @@ class LogCleaner:
         return self._clean_to.get(topic_partition, 0) > 0
 
     def truncated(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Before records go from `offset` on: what takes their place is dirty."""
+        """Before records go from `offset` on: the ones that take their place are dirty."""
         if self._clean_to.get(topic_partition, 0) > offset:
             self._clean_to[topic_partition] = offset
             self._write()

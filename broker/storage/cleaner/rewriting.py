@@ -252,8 +252,8 @@ class Rewriting:
     # ---- reading --------------------------------------------------------------------------------
 
     def _batches(self, source: Source) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Every batch of a full segment, its CRC and its place checked. CorruptSegment: what has
-        rotted is neither written anew nor stepped over, it is evidence and may be healed.
+        """Every batch of a full segment, its CRC and its place checked. CorruptSegment: a batch
+        that has rotted is neither written anew nor stepped over, it is evidence and may be healed.
         """
         path = f"{self._plan.directory}/{segment_name(source.base_offset)}{LOG_SUFFIX}"
         handle = self._files.open(path)

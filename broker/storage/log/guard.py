@@ -24,8 +24,8 @@ DISK_FAILED: Final = frozenset(
         errno.ENOTCONN, errno.EREMOTEIO, errno.EACCES, errno.EPERM,
     }
 )  # fmt: skip
-"""Errors that speak of the disk or its file system, not of the one file: what is next to it will
-meet them too.
+"""Errors that speak of the disk or its file system, not of the one file: the files next to it
+will meet them too.
 """
 
 

@@ -566,14 +566,14 @@ class Log:
 
     def rebuild_task(self) -> RebuildTask | None:
         """After a truncation: reads again what the batches say of their producers, on a thread of
-        its own, if that takes long; then `on_rebuilt`. Until then the log is not settled: what uses
-        it all the same reads them itself.
+        its own, if that takes long; then `on_rebuilt`. Until then the log is not settled: a caller
+        that uses it all the same reads them itself.
         """
         return self._truncator.rebuild_task()
 
     @property
     def is_rebuilding(self) -> bool:
-        """Whether such a task runs: what can wait leaves the log alone."""
+        """Whether such a task runs: work that can wait leaves the log alone."""
         return self._truncator.is_rebuilding
 
     def on_rebuilt(self, task: RebuildTask) -> None:

@@ -1,4 +1,4 @@
-"""The first pass of a start: the names in a partition directory, and what is not to stay.
+"""The first pass of a start: the names in a partition directory, and the files that go.
 
 Leftovers of deletions and of unfinished writes go. A cleaned segment whose log already bears
 `.swap` is whole and synced: it takes the place of the segments that it was made of. An index

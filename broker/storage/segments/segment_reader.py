@@ -238,7 +238,7 @@ class SegmentReader:
 
     def headers(self, offset: int) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of each batch from the one that holds `offset`, or one before it. The
-        CRC is not checked, see `whole`; what is known to have rotted is left out.
+        CRC is not checked, see `whole`; batches known to have rotted are left out.
         """
         segment = self._segment
         position, expected = segment.position_of(offset), segment.base_offset
@@ -298,7 +298,7 @@ class SegmentReader:
         indexed: int | None = None,
     ) -> BatchHeader:
         """The header at `position + at`, where offset `expected` should follow, or a batch that
-        ends with `indexed`. The CRC does not cover offsets; what is before and behind does.
+        ends with `indexed`. The CRC does not cover offsets; their neighbours tell whether they fit.
         """
         try:
             header = read_header(window, at)

@@ -124,8 +124,8 @@ def largest(
         found = _first_in(reader, timestamp, begin, start, end)
         if found is not None:
             return found
-        # That record has rotted, or a cleaner has taken it and left its batch: what is the largest
-        # of those that are left?
+        # That record has rotted, or a cleaner has taken it and left its batch: look for the
+        # largest of those that are left.
         largest_here = _largest_in(reader, begin, end)
         if largest_here >= timestamp:
             del by_segment[base]

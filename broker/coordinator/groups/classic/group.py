@@ -89,8 +89,8 @@ class Member:
 
     @property
     def size(self) -> int:
-        """The bytes that it says of itself, for the strategy of which it says most; what is
-        assigned to it is not among them.
+        """The bytes that it says of itself, for the strategy of which it says most; its
+        assignment is not among them.
         """
         names = (self.member_id, self.instance_id or "", self.client_id, self.client_host)
         metadata = max((len(each.metadata) for each in self.protocols), default=0)

@@ -623,7 +623,7 @@ class ConsumerProtocol:
         decision: Decision,
     ) -> tuple[Partitions, int]:
         """The member's target, and the epoch of that target. It is the group's, or the one before
-        where changes are collected and `may_wait`: what the epoch says is true of the member, too.
+        where changes are collected and `may_wait`: the epoch is always that of the target.
         """
         known = dict(group.target)
         if replaced is not None:
