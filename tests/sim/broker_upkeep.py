@@ -150,7 +150,13 @@ class BrokerUpkeep:
     def _maintain(self, logs: LogManager) -> None:
         """Rolls and retention; whatever goes must be allowed to."""
         # after a pass of the cleaner no step has looked at the files
-        self._cluster.shadows.refresh(self._process.broker_id, self._node.disk)
+        shadows, broker_id, disk = self._cluster.shadows, self._process.broker_id, self._node.disk
+        shadows.refresh(broker_id, disk)
+        seen = {
+            log.topic_partition
+            for log in logs.logs
+            if shadows.has_read(broker_id, (log.topic_id, log.topic_partition.partition), disk)
+        }
         before = {log.topic_partition: log.log_start_offset for log in logs.logs}
         watermarks = self._core.high_watermarks()
         self._trust.looked()
@@ -158,17 +164,19 @@ class BrokerUpkeep:
             logs.maintain(self._process.now_ms(), self._node.clock.now_ms(), watermarks)
         finally:
             for log in logs.logs:
-                if log.log_start_offset > before[log.topic_partition]:
-                    self._retained(log, before[log.topic_partition])
+                name = log.topic_partition
+                if log.log_start_offset > before[name]:
+                    self._retained(log, before[name], is_seen=name in seen)
         self._process.step(self._core.on_retained(self._process.now_ms()))
 
-    def _retained(self, log: Log, before: Offset) -> None:
+    def _retained(self, log: Log, before: Offset, *, is_seen: bool) -> None:
+        """F, where the checker knows what the log had."""
         number = log.topic_partition.partition
         ghost = self._cluster.shadows.ghost(log.topic_id, number)
         shadow = ghost.shadow(self._process.broker_id)
         self._cluster.scheduler.note("retained", self._process.name, number, log.log_start_offset)
         self._cluster.sometimes["retention"] += 1
-        batches = [b for b in shadow.batches if before <= b.last < log.log_start_offset]
+        batches = [b for b in shadow.batches if before <= b.last < log.log_start_offset and is_seen]
         behind = sum(shadow.sizes[b.base] for b in shadow.batches if b.last >= before)
         for batch in batches:
             behind -= shadow.sizes[batch.base]

@@ -372,6 +372,13 @@ class Shadows:
                 # Not trusted as yet, but its tail is what the broker has written since.
                 self._read_more(broker, ghost, reading, disk)
 
+    def has_read(self, broker: BrokerId, key: PartitionKey, disk: Disk) -> bool:
+        """Whether the shadow of a replica has all that its files have. A cleaner goes on in a log
+        that is not trusted yet.
+        """
+        reading = self._readings.get((broker, key))
+        return reading is not None and reading.cuts == disk.cuts.get(reading.directory, 0)
+
     def before_power_loss(self, broker: BrokerId, disk: Disk) -> None:
         """Note what is synced, and that the broker's logs are not to be trusted for a while."""
         for ghost, reading in self._readings_of(broker, disk):
