@@ -52,7 +52,7 @@ class PylogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format(...)` is given."""
+        """The name of the format, for `format(...)`."""
         return "pylog"
 
     @plainly

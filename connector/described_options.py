@@ -1,4 +1,4 @@
-"""What the options of the format `pylog` mean, for the configuration page.
+"""The options of the format `pylog` in words, for the configuration page.
 
 `options.py` decides what is taken; a test holds the two together.
 """

@@ -493,8 +493,8 @@ class LocalCluster:
         return self._gateway_port
 
     def _stop_all(self) -> None:
-        """The controller tells all brokers to stop; who was not in touch with it is told by
-        signal.
+        """The controller tells all brokers to stop; a broker that was not in touch with it is told
+        by signal.
         """
         nodes = [node for node in self._nodes.values() if node.running]
         for node in nodes:

@@ -174,7 +174,8 @@ class Transactions:
 
     def adopt(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
         """Write for a transaction that its coordinator has opened under this identity: what is sent
-        from now on belongs to it. The one adopted before is prepared, and left to whoever ends it.
+        from now on belongs to it. The one adopted before is prepared, and left to its coordinator
+        to end.
         """
         self._nothing_pending(ADOPT)
         if self.state is not _S.UNINITIALIZED and not (

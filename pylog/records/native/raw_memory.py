@@ -33,10 +33,11 @@ _ZEROED_UP_TO: Final = 32 * 1024  # up to here clearing costs less than a call t
 def kernel(signature: Any, *, nogil: bool = False) -> Callable[[F], F]:
     """Compile for one signature at import, or load from numba's cache.
 
-    The cache lies beside the module, or, where that is read-only, under the user's cache folder
-    (or NUMBA_CACHE_DIR). Where neither can be written, as for a user without a home, it is compiled
+    The cache lies beside the module, or, where that is read-only, under the user's cache folder (or
+    NUMBA_CACHE_DIR). Where neither can be written, as for a user without a home, it is compiled
     anew in each process: slow to start, but right. Numba looks at the kernel's own file only to see
-    whether a cached one is stale: who changes a helper in another file must touch that one too.
+    whether a cached one is stale: an author who changes a helper in another file must touch that
+    file too.
     """
 
     def decorate(function: F) -> F:
