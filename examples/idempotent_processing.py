@@ -28,7 +28,9 @@ create table if not exists positions (
 
 
 class Ledger:
-    """The database of one worker. It stores payments together with their positions, or not at all."""
+    """The database of one worker. It stores payments together with their positions or not at
+    all.
+    """
 
     def __init__(self, path: str) -> None:
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None)

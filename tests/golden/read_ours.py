@@ -1,11 +1,11 @@
 """Let other clients read the batches in `pylog/`, and write down which in `pylog/read_by.json`.
 
-    SCRATCH/bin/python -m tests.golden.read_ours
+SCRATCH/bin/python -m tests.golden.read_ours
 
 with the packages that `make_clients.py` names. Each file is read by kafka-python's and aiokafka's
 own decoders, and by a confluent-kafka consumer from a mock broker that got the bytes as they are.
-What is written down is the digest of a file whose every record came out as `client_cases.py` has
-it; anything else stops the script. After a change of what pylog writes: `make_ours.py`, then this.
+The script writes down the digest of a file whose every record came out as `client_cases.py` has it;
+anything else stops it. After a change of what pylog writes: `make_ours.py`, then this.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 COMMITS, FETCHES, THREADS = 100, 100, 8
 JOINS, CHANNELS = 1_000, 10
 DELAY_MS = 300_000
-"""Longer than any test: who joins first waits."""
+"""Longer than any test: the member that joins first waits."""
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,9 @@ def test_a_thousand_joins_that_wait_hold_up_nobody(cluster: LocalCluster) -> Non
 
 
 class Handover:
-    """Counts records by partition in memory; what it loses it leaves to whoever gets it."""
+    """Counts records by partition in memory; it leaves the counts of a partition that it loses to
+    the next owner.
+    """
 
     def __init__(self, left: dict[TopicPartition, int]) -> None:
         self.left = left

@@ -2,7 +2,8 @@
 that has what they made of it.
 
 One group and one transactional id belong together, as one instance after the other takes all
-partitions. Each record that readers of committed records see counts once, whoever crashes.
+partitions. Each record that readers of committed records see counts once, whichever process
+crashes.
 """
 
 from __future__ import annotations

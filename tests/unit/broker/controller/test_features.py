@@ -1,4 +1,6 @@
-"""Feature levels: a new cluster's, an old directory's, who may register, and what may be raised."""
+"""Feature levels: a new cluster's, an old directory's, the brokers that may register, and the
+levels that may be raised.
+"""
 
 from __future__ import annotations
 
