@@ -252,7 +252,7 @@ class BoundsReader:
             return False
 
     def story(self, at: TopicPartition) -> str:
-        """Why a partition's oldest records are gone, to end a sentence with."""
+        """The reason why a partition's oldest records are gone, to end a sentence with."""
         return why_deleted(self._options, reader_for(self._options), at)
 
     def close(self) -> None:

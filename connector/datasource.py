@@ -116,7 +116,7 @@ def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
 
 
 def refusal_to_overwrite(*, exactly_once: bool) -> str | None:
-    """Why a batch write in mode `overwrite` is refused; None where it is not."""
+    """The reason why a batch write in mode `overwrite` is refused; None where it is not."""
     options = {BOOTSTRAP: "host:1", "topic": "topic", EXACTLY_ONCE: str(exactly_once).lower()}
     source = PylogDataSource(options)
     try:

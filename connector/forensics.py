@@ -1,4 +1,5 @@
-"""Why records are gone, as far as the cluster can tell; asked only when a loss is to be told.
+"""The reason why records are gone, as far as the cluster can tell; asked only when a loss is to be
+told.
 
 A broker knows where its log begins, how old its first record is, and how long the topic keeps
 records. Coordinators know the batch writes that have overwritten topics. Whether retention or an

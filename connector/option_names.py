@@ -233,8 +233,8 @@ def check_names(options: Mapping[str, str]) -> None:
 
 
 def check_name(name: str, text: str) -> str | None:
-    """Why an option is taken without effect, or None where it works; it raises as `check_names`
-    does.
+    """The reason why an option is taken without effect, or None where it works; it raises as
+    `check_names` does.
     """
     lower = name.lower()
     value = told(name, text)

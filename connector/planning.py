@@ -25,7 +25,8 @@ UNKNOWN: Final = "by retention or by request"
 ALLOW: Final = "set failOnDataLoss=false to go on with what is there"
 
 Story = Callable[[TopicPartition], str]
-"""Why a partition's oldest records were deleted, to end a sentence with. Asked when it is told."""
+"""Gives the reason why a partition's oldest records were deleted, to end a sentence with. Asked
+when it is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ Bounds = Mapping[str, TopicBounds]
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """Why it is too early for a batch: so many records are missing behind these ends, and the wait
+    """The records that a batch is short of: so many are `missing` behind these ends, and the wait
     for them is over in `left_ms`.
     """
 

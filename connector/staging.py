@@ -158,7 +158,7 @@ class _Task:
 
 
 _known_sinks: set[SinkKey] = set()
-"""Of which this process has seen that their query may write."""
+"""The sinks to which this process has seen that their query may write."""
 
 
 def _look_for_predecessor(

@@ -65,7 +65,7 @@ CLUSTER: Final = "ccccccccccccccccccccwA"
 ONE: Final = BrokerId(1)
 
 Line = tuple[str, bytes]
-"""Whose frame, `>` or `<`, and the frame."""
+"""The side that sends, `>` or `<`, and the frame."""
 
 
 class StandingClock:

@@ -91,7 +91,9 @@ class Register:
         self.fetches.append(Operation(found.offset, begin, self.tick()))
 
     def faults(self) -> list[str]:
-        """Why the history is none of a register on which one thing happens after the other."""
+        """The operations for which the history is none of a register on which one thing happens
+        after the other.
+        """
         by_value = {each.value: each for each in self.commits}
         by_value[-1] = Operation(-1, 0, 0)
         faults = []

@@ -150,7 +150,9 @@ class Trust:
 
 
 def may_forget(config: TopicConfig, timestamp: int, bytes_behind: int, trust: Trust) -> str | None:
-    """Why retention must not take a batch of that time, with so many bytes behind it; or None."""
+    """The reason why retention must not take a batch of that time, with so many bytes behind it; or
+    None.
+    """
     if "delete" not in config.cleanup_policy:
         return f"cleanup.policy is {config.cleanup_policy}"
     if 0 <= config.retention_bytes <= bytes_behind:

@@ -455,7 +455,7 @@ class PartitionGhost:
         self._behind_ms = max(self._behind_ms, -ahead_ms)
 
     def why_not_gone(self, offset: int, now_ms: int) -> str | None:
-        """Why a cleaner must not have taken that committed record; None when it may."""
+        """The reason why a cleaner must not have taken that committed record; None when it may."""
         index = bisect_left(self._bases, offset + 1) - 1
         batch = self.committed[index]
         original = self.contents.of(batch.mark)

@@ -80,7 +80,7 @@ class TransactionGhost:
         self._owners: set[_Identity] = set()  # that the log has given to anybody
         self._looked_at: Counter[PartitionKey] = Counter()
         self.unasked: set[_Identity] = set()
-        """Whose transaction a coordinator has aborted by itself."""
+        """The identities whose transaction a coordinator has aborted by itself."""
         self.clients: list[ClientTransaction] = []
         self._asked: dict[_Identity, set[bool]] = {}
         self._marked: set[tuple[TopicPartition, int, int]] = set()

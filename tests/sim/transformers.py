@@ -79,7 +79,7 @@ class _Reader(ConsumerApp):
         return sorted(self.positions.partitions)
 
     def place(self, tp: TopicPartition) -> int:
-        """Up to where it has read."""
+        """The offset up to which it has read."""
         return self._read[tp].position
 
     def _take(self, parts: Parts) -> None:

@@ -38,7 +38,7 @@ class Pool:
         self._workers: dict[_Worker, None] = {}
         self._is_ending = False
         self.current: _Worker | None = None
-        """Whose turn it is; None: the process's own loop's."""
+        """The worker whose turn it is; None: it is the process's own loop's."""
         self.is_stalled = False
         """The disk answers nobody: a thread that waits for it goes on waiting."""
 

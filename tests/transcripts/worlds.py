@@ -98,7 +98,7 @@ class ProducerWorld:
         return [*world.sender.on_metadata(world.now_ms)]
 
     def states(self) -> list[object]:
-        """Of what is not resolved."""
+        """The states of the batches that are not resolved."""
         return [_state(batch) for batch in self._world.accumulator.incomplete]
 
 

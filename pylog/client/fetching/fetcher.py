@@ -1,7 +1,7 @@
 """The request manager that fetches records: Kafka's `FetchRequestManager`. Pure.
 
-Covers prefetching, long polls that are in the way, and what answers mean. Where a partition is read
-is kept by `Positions`; decoding records and waiting users are the shell's.
+Covers prefetching, long polls that are in the way, and what answers mean. `Positions` keeps the
+position of each partition; decoding records and waiting users are the shell's.
 """
 
 from __future__ import annotations

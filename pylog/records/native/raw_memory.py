@@ -1,8 +1,9 @@
 """The ground of the compiled kernels: memory by address, and the compile-and-cache decorator.
 
-Why addresses: handing a kernel one array per value costs more than the work; a list of bytes is
-read in place, and results are written once, into the memory that is handed out. Every kernel checks
-its bounds itself. The package says what is believed of CPython's objects, and when it is not.
+Kernels take addresses, because handing them one array per value costs more than the work: a list of
+bytes is read in place, and results are written once, into the memory that is handed out. Every
+kernel checks its bounds itself. The package says what is believed of CPython's objects, and when it
+is not.
 """
 
 from __future__ import annotations

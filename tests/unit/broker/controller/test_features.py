@@ -44,7 +44,7 @@ def update(shell: ControllerShell, request: UpdateFeatures) -> FeaturesUpdated:
 
 
 def refused(shell: ControllerShell, request: UpdateFeatures) -> Failure:
-    """Why it is refused; nothing is written."""
+    """The failure of a request that is refused; nothing is written."""
     offset = shell.controller.decided.offset
     answer = update(shell, request)
     assert answer.failure is not None
