@@ -1,4 +1,4 @@
-"""The format `pylog`: what Spark makes readers and writers from.
+"""The format `pylog`: the class from which Spark makes readers and writers.
 
 Options are checked as early as Spark allows: names and values when the data source is made (so also
 where `.schema(...)` skips `schema()`), the rest when it is known what is made. A streaming sink is

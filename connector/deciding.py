@@ -1,5 +1,5 @@
-"""The driver's part in a batch that counts once: from the reports of all tasks, one decision or
-none.
+"""The driver's part in a batch that counts once: it asks for one decision about the reports of all
+tasks, or for none.
 
 Spark begins a process for it after each batch of a streaming query. That process must begin
 quickly: it loads gRPC only where brokers cannot be reached otherwise.

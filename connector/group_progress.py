@@ -39,8 +39,8 @@ def repeat_ms(retention_ms: int | None) -> int:
 
 
 class GroupProgress:
-    """Invariant: what `due` gives was finished by the query, and is out until `committed` or
-    `failed` is called. Times are of one monotonic clock.
+    """Invariant: the query has finished the positions that `due` gives, and they are out until
+    `committed` or `failed` is called. Times are of one monotonic clock.
     """
 
     def __init__(self) -> None:

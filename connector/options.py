@@ -1,4 +1,4 @@
-"""The options of the format `pylog`: what they may say, and for whom.
+"""The options of the format `pylog`: the values that each may have, and the uses that it is for.
 
 Pure: `check_values` needs only the text (it runs when the data source is made),
 `source_options` and `sink_options` also know what the options are for. Options are those of Spark's

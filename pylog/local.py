@@ -309,7 +309,7 @@ class LocalCluster:
     # ---- what one can do to it ------------------------------------------------------------------
 
     def kill(self, broker: int) -> None:
-        """SIGKILL: what a crash looks like."""
+        """SIGKILL, which is like a crash."""
         self._node(broker).end(signal.SIGKILL, 0)
 
     def stop(self, broker: int) -> None:

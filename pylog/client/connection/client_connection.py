@@ -1,4 +1,4 @@
-"""A client's framed connection without its socket: bytes go in, what they say comes out.
+"""A client's framed connection without its socket: bytes go in, events come out.
 
 Covers the greeting, the cutting of frames, which answer belongs to which call, and the one end that
 each connection has. Does not cover what a stream's messages say, nor the callers that wait for

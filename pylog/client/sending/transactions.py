@@ -1,4 +1,5 @@
-"""The transactions of one producer: what the user may do now, and what is asked of coordinators.
+"""The transactions of one producer: the calls that the user may make now, and the requests to
+coordinators.
 
 Pure: events in, effects out; Kafka's `TransactionManager`. Owned by the sender, under the
 producer's lock. Not here: records and their batches, which the sender sends, and fails where `doom`
