@@ -2,7 +2,7 @@
 
 `proto/pylog/rpc/v1/stream.proto` tells the layout. A body begins with its kind. No sockets here.
 
-call     5, number u32, key u16, version u16, time-out u32 (ms), the API's request
+    call     5, number u32, key u16, version u16, time-out u32 (ms), the API's request
     answer   6, number u32, the API's response
     failure  7, number u32, Error of common.proto
 """

@@ -1,6 +1,6 @@
 """A process that can reach one address of the world and no other, for as long as it runs.
 
-unshare --net python -m tests.fakes.one_way_out PORT SOCKET SCRIPT [ARGUMENT ...]
+    unshare --net python -m tests.fakes.one_way_out PORT SOCKET SCRIPT [ARGUMENT ...]
 
 It has a network of its own with nothing in it but loopback; `PORT` there leads over the Unix socket
 `SOCKET` to the process that serves it outside (`relay`). Needs root.

@@ -1,6 +1,6 @@
 """Let other clients read the batches in `pylog/`, and write down which in `pylog/read_by.json`.
 
-SCRATCH/bin/python -m tests.golden.read_ours
+    SCRATCH/bin/python -m tests.golden.read_ours
 
 with the packages that `make_clients.py` names. Each file is read by kafka-python's and aiokafka's
 own decoders, and by a confluent-kafka consumer from a mock broker that got the bytes as they are.
