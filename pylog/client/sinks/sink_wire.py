@@ -77,7 +77,7 @@ def abort_attempt_request(sink: SinkKey, member: SinkMember) -> sink_pb2.AbortSi
 
 
 def find_request(sink: SinkKey) -> group_pb2.FindCoordinatorRequest:
-    """The question which broker coordinates the sink."""
+    """The request by which a client finds the sink's coordinator."""
     return group_pb2.FindCoordinatorRequest(
         type=group_pb2.COORDINATOR_TRANSACTION, keys=[sink.coordinated_as]
     )
