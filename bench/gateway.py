@@ -1,4 +1,4 @@
-"""`python -m bench.gateway [--scale S]`: what the way through the gateway costs.
+"""`python -m bench.gateway [--scale S]`: the cost of the way through the gateway.
 
 Direct and by gateway in turn, within one run; CPU time of the gateway's process beside them.
 """

@@ -329,7 +329,7 @@ def _with_all(side: Side, topic: str) -> Iterator[Member]:
 
 
 def _reading_rows(running: LocalCluster, scale: float, runs: int) -> None:
-    """The same topic, by hand and in a group: what a group costs those who read."""
+    """The same topic, by hand and in a group: the cost of a group to its readers."""
     count = max(2_000, int(2_000_000 * scale))
     full = cluster.fresh_topic(running, "in-a-group")
     cluster.produce_arrow(running, full, count, 100)

@@ -1,4 +1,4 @@
-"""A real Apache Kafka on this machine, and what its own clients do with it: the peer.
+"""The peer: a real Apache Kafka on this machine, with its own clients.
 
 KRaft, Kafka's defaults and the JVM options of its start script. Broker 1 is the controller, too;
 three brokers replicate to all three, two of which must be in sync, as in `bench.cluster`. Clients:

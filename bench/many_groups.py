@@ -1,6 +1,6 @@
-"""Thousands of groups at once: what their heartbeats cost the brokers, and how soon coordinators
-that start anew know them again. Members are bare calls by the connections of one client, so that
-clients cost little.
+"""Thousands of groups at once: the cost of their heartbeats to the brokers, and the time until
+coordinators that start anew know them again. Members are bare calls by the connections of one
+client, so that clients cost little.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A Python data source over memory alone, format `memory_rows`: what pylog's is measured beside.
+"""A Python data source over memory alone, format `memory_rows`, beside which pylog's is
+measured.
 
 Imports nothing of pylog: Spark's workers load this module, and collect what it brings.
 """
@@ -46,7 +47,7 @@ def rows_in_memory(count: int, size: int, partition: int) -> pa.RecordBatch:
 
 
 class MemoryReader(DataSourceReader):
-    """Yields ready-made Arrow batches: what a Python source can give at most."""
+    """Yields ready-made Arrow batches, as fast as a Python source can."""
 
     def __init__(self, rows: int, size: int, partitions: int) -> None:
         self._rows, self._size, self._partitions = rows, size, partitions
@@ -62,7 +63,9 @@ class MemoryReader(DataSourceReader):
 
 
 class MemoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Micro-batches of one task that reads from memory: what Spark's engine itself takes."""
+    """Micro-batches of one task that reads from memory: the time is that of Spark's engine
+    itself.
+    """
 
     def __init__(self, rows: int, size: int) -> None:
         self._rows, self._size = rows, size
@@ -87,7 +90,7 @@ class MemoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class DroppingWriter(DataSourceArrowWriter):
-    """Takes Arrow batches and forgets them: what a Python sink can take at most."""
+    """Takes Arrow batches and forgets them, as fast as a Python sink can."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         for _ in iterator:

@@ -2,9 +2,8 @@
 
 Needs Java 17, Kafka's jars (`tools/kafka_jars.py`; Maven fetches them) and the extra `peers`. Both
 clusters are up and one is asked at a time; where throughput is measured, Kafka's processes are
-stopped while pylog is asked.
-Each row is a median of runs taken in turns. What counts is the ratio of pylog's to the peer's;
-`wanted` is the ratio at which pylog aims.
+stopped while pylog is asked. Each row is a median of runs taken in turns. The figure that counts is
+the ratio of pylog's to the peer's; `wanted` is the ratio at which pylog aims.
 """
 
 from __future__ import annotations

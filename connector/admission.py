@@ -1,4 +1,4 @@
-"""How much of what is there a micro-batch reads, and whether it is time for one. Pure.
+"""The size of a micro-batch in records, and the time for it. Pure.
 
 `minOffsetsPerTrigger` waits for enough records, `maxTriggerDelay` bounds that wait,
 `maxOffsetsPerTrigger` shares a batch's size among the partitions.
@@ -15,12 +15,15 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 @dataclass(slots=True)
 class Pace:
-    """When the next batch is due: lives as long as the query's run, like the wait itself."""
+    """The time at which the next batch is due. It lives as long as the query's run, like the wait
+    itself.
+    """
 
     min_offsets: int | None = None
     max_delay_ms: int = 0
     last_ms: int | None = None
-    """When the last batch was let through; None before the first, which never waits."""
+    """The time at which the last batch was let through; None before the first, which never
+    waits."""
 
     def due(self, waiting: int, now_ms: int) -> bool:
         """Whether `waiting` records are enough, or the wait was long enough.
@@ -35,13 +38,13 @@ class Pace:
         return True
 
     def left_ms(self, now_ms: int) -> int:
-        """How long a batch that is not due has to wait at most."""
+        """The longest time that a batch that is not due still has to wait."""
         assert self.last_ms is not None
         return max(0, self.last_ms + self.max_delay_ms - now_ms)
 
 
 def waiting(begins: Offsets, latest: Offsets) -> int:
-    """How many offsets lie between the two."""
+    """The number of offsets between the two, over all partitions."""
     return sum(
         max(0, latest[topic][p] - begin)
         for topic, offsets in begins.items()

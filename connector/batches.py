@@ -1,4 +1,4 @@
-"""Which records a batch read covers. Pure.
+"""The ranges of offsets that a batch read covers. Pure.
 
 Spark plans a DataFrame once and may run it many times; ends that are not fixed offsets are
 therefore left to the tasks, so that a frame which is used again sees what was written since.

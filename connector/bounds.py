@@ -1,4 +1,6 @@
-"""What the driver's side asks the cluster: which topics there are, and which offsets they hold."""
+"""The questions of the driver's side to the cluster: which topics there are, and which offsets they
+hold.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pylog.connector")
 
 TOPICS_AGE_MS_MAX: Final = 1_000
-"""How late a stream that has something to read may notice a new partition. One that has nothing
-lists topics anew before it says so."""
+"""The longest time until a stream that has something to read notices a new partition. A stream that
+has nothing lists topics anew before it says so."""
 LISTING_SHARE_MAX: Final = 0.1
 """Of the time, about, that an idle stream spends on listing topics, unless it would not list any
 for `TOPICS_AGE_MS_MAX`: a pattern has all topics of the cluster looked at."""
@@ -46,7 +48,9 @@ WAIT_S: Final = 0.1
 
 
 def _load() -> None:
-    """What a look at the cluster needs; a process that only makes a source needs none of it."""
+    """Import all that a look at the cluster needs; a process that only makes a source needs none of
+    it.
+    """
     import pylog.client.ranges.range_reader  # noqa: F401
 
 
@@ -74,9 +78,10 @@ class BoundsReader:
         *,
         anew: bool = False,
     ) -> Bounds:
-        """What of the selection exists now; `epochs` asks where these leader epochs end by now, and
-        `known` are topics that a pattern found before: they are not taken for deleted lightly.
-        `anew`: topics and partitions are listed, however lately they were.
+        """The topics and partitions of the selection that exist now, with their offsets. `epochs`:
+        leader epochs whose ends by now are asked for as well. `known`: topics that a pattern found
+        before, which are not taken for deleted lightly. `anew`: topics and partitions are listed,
+        however lately they were.
 
         ReadFailed says which servers were asked and why it did not work.
         """
@@ -101,7 +106,7 @@ class BoundsReader:
         raise self._failed("topics are deleted and created all the time")
 
     def rest_s(self) -> float:
-        """How long an idle stream should wait before it has topics listed anew."""
+        """The seconds that an idle stream should wait before it has topics listed anew."""
         if self._asked_ms is None:
             return 0.0
         pause_ms = min(self._listing_ms / LISTING_SHARE_MAX, TOPICS_AGE_MS_MAX)
@@ -201,8 +206,8 @@ class BoundsReader:
             raise self._failed(why) from error
 
     def committed(self, start: CommittedStart, bounds: Bounds) -> Bound:
-        """Where a group has come to in these partitions. NoCommittedOffset where it has not been,
-        ReadFailed when its coordinator does not say.
+        """The start in these partitions at the group's committed offsets. Raises as
+        `CommittedStart.bound`, and ReadFailed when its coordinator does not tell them.
         """
         try:
             with admin_for(self._options) as admin:
@@ -215,8 +220,8 @@ class BoundsReader:
         return start.bound(bounds, committed)
 
     def unread(self, behind: Mapping[TopicPartition, tuple[int, int]]) -> Unread:
-        """How old and how large what lies between offsets is, as far as leaders say so within
-        `TIMES_MS_MAX` each: it is for people to look at.
+        """The time of the first record between these offsets, and the bytes there, as far as
+        leaders tell each within `TIMES_MS_MAX`: it is for people to look at.
         """
         from pylog.client.ranges.range_reader import RangeToSplit
 
@@ -247,7 +252,7 @@ class BoundsReader:
             return False
 
     def story(self, at: TopicPartition) -> str:
-        """Why a partition's oldest records are gone, to end a sentence with."""
+        """The reason why a partition's oldest records are gone, to end a sentence with."""
         return why_deleted(self._options, reader_for(self._options), at)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""How much of what is there a micro-batch reads, by bytes: `maxBytesPerTrigger`. Pure.
+"""The size of a micro-batch in bytes: `maxBytesPerTrigger`. Pure.
 
 Bytes are those of batches as the log stores them, so compressed where producers compress, and
 nothing smaller than a batch is admitted. A micro-batch never exceeds the limit, but for a batch
@@ -21,8 +21,8 @@ from pylog.model import RangeSplit, TopicPartition
 
 @dataclass(slots=True)
 class ByteLimit:
-    """Lives as long as the query's run: it remembers who waits. `waiting` are partitions that got
-    nothing, the longest wait first, with the bytes of their first batch.
+    """Lives as long as the query's run: it remembers the partitions that wait. `waiting`: those
+    that got nothing, the longest wait first, with the bytes of their first batch.
     """
 
     limit: int
@@ -54,8 +54,8 @@ class ByteLimit:
     def admit(
         self, asked: Mapping[TopicPartition, int], found: Mapping[TopicPartition, RangeSplit]
     ) -> dict[TopicPartition, int]:
-        """Where each partition's part ends, of those that `ask` asked for and brokers answered;
-        the others stay where they are.
+        """The offset at which each partition's part ends, of those that `ask` asked for and brokers
+        answered; the others stay where they are.
         """
         in_turn = [at for at in self.waiting if at in found]
         in_turn += [at for at in sorted(found) if at not in self.waiting]
@@ -66,7 +66,7 @@ class ByteLimit:
                 if piece.bytes <= asked[at] and piece.bytes <= left:
                     ends[at] = piece.end_offset
                     left -= piece.bytes
-        # What the shares leave goes batch by batch, first to those that have nothing.
+        # The bytes that are left go batch by batch, first to partitions that have got nothing.
         for at in sorted(in_turn, key=lambda at: at in ends):
             split = found[at]
             more = split.next if at in ends else next(iter(split.pieces), None)

@@ -1,4 +1,4 @@
-"""What leaders tell of the bytes of offset ranges: how many there are, and where to cut them."""
+"""The bytes of offset ranges, as their leaders tell them: how many there are, and where to cut."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ BATCHES_BUFFERED_MIN: Final = 8
 while others are made."""
 
 TOPICS_AGE_MS_MAX: Final = 250
-"""How long a producer believes what it knows of a topic from task to task. A topic that was made
-anew meanwhile refuses the task's first records."""
+"""The longest time that a producer believes what it knows of a topic from task to task. A topic
+that was made anew meanwhile refuses the task's first records."""
 TOPICS_REMEMBERED_MAX: Final = 10_000
 
 _PATIENCE: Final = "bootstrap.timeout.ms"

@@ -1,4 +1,4 @@
-"""The format `pylog`: what Spark makes readers and writers from.
+"""The format `pylog`: the class from which Spark makes readers and writers.
 
 Options are checked as early as Spark allows: names and values when the data source is made (so also
 where `.schema(...)` skips `schema()`), the rest when it is known what is made. A streaming sink is
@@ -52,7 +52,7 @@ class PylogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format(...)` is given."""
+        """The name of the format, for `format(...)`."""
         return "pylog"
 
     @plainly
@@ -116,7 +116,7 @@ def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
 
 
 def refusal_to_overwrite(*, exactly_once: bool) -> str | None:
-    """Why a batch write in mode `overwrite` is refused; None where it is not."""
+    """The reason why a batch write in mode `overwrite` is refused; None where it is not."""
     options = {BOOTSTRAP: "host:1", "topic": "topic", EXACTLY_ONCE: str(exactly_once).lower()}
     source = PylogDataSource(options)
     try:

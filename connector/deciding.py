@@ -1,7 +1,8 @@
-"""What a driver does with the reports of all tasks: one decision, or none.
+"""The driver's part in a batch that counts once: it asks for one decision about the reports of all
+tasks, or for none.
 
-Spark begins a process for it after each batch of a streaming query. That must begin quickly: it
-loads gRPC only where brokers cannot be reached otherwise.
+Spark begins a process for it after each batch of a streaming query. That process must begin
+quickly: it loads gRPC only where brokers cannot be reached otherwise.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ logger = logging.getLogger("pylog.connector")
 
 CLIENT_ID: Final = "pylog-sink"
 DECIDE_MS: Final = 60_000
-"""How long a coordinator is asked for, without `max.block.ms`."""
+"""The time for which a coordinator is asked, without `max.block.ms`."""
 ABORT_MS_MAX: Final = 10_000
 """An abort only spares readers the wait until the attempts end by themselves."""
 
@@ -82,9 +83,9 @@ def decide(reports: Sequence[TaskReport | None], options: SinkOptions) -> SinkDe
 def abort(
     reports: Sequence[TaskReport | None], options: SinkOptions, job: SinkBatchId | None = None
 ) -> None:
-    """Have nothing of the batch count, as far as that is not decided. Where no task reports what it
-    has written, it is the batch of the `job`, if there is one; of a query nothing is known then,
-    and its attempts end by themselves.
+    """Have nothing of the batch count, as far as that is not decided. Where no task reports a
+    stored attempt, the batch is that of the `job`, if there is one; of a query nothing is known
+    then, and its attempts end by themselves.
 
     The run ends with it, as Spark cancels the other tasks late: one of them may still be about to
     begin. In `foreachBatch` it goes on, where the user may write the batch again.

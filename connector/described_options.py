@@ -1,4 +1,4 @@
-"""What the options of the format `pylog` mean, for the configuration page.
+"""The options of the format `pylog` in words, for the configuration page.
 
 `options.py` decides what is taken; a test holds the two together.
 """
@@ -48,7 +48,7 @@ DESCRIBED: Final[dict[str, Described]] = {
     ),
     "startingOffsetsByTimestampStrategy": Described(
         "error or latest", "error",
-        "What happens when no record is that late: an error, or begin at the end.",
+        "The outcome when no record is that late: an error, or a start at the end.",
     ),
     "endingOffsets": Described(
         "latest, or JSON as for startingOffsets", "latest", "Where a batch query ends (exclusive).",

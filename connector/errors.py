@@ -1,4 +1,5 @@
-"""What the connector raises: one class per condition, whose name stands first in the message.
+"""The errors that the connector raises: one class for each condition, whose name stands first in
+the message.
 
 Spark wraps every error of a Python data source (`PYTHON_DATA_SOURCE_ERROR`, `STREAM_FAILED`), so
 only the text reaches the user. It therefore always begins `[PYLOG_...]`, says which option, topic
@@ -13,7 +14,7 @@ from pylog import errors
 
 
 class ConnectorError(errors.PylogError):
-    """What all errors of the connector derive from."""
+    """The class from which all errors of the connector derive."""
 
     condition: ClassVar[str] = "PYLOG_ERROR"
 

@@ -1,4 +1,5 @@
-"""Why records are gone, as far as the cluster can tell; asked only when a loss is to be told.
+"""The reason why records are gone, as far as the cluster can tell; asked only when a loss is to be
+told.
 
 A broker knows where its log begins, how old its first record is, and how long the topic keeps
 records. Coordinators know the batch writes that have overwritten topics. Whether retention or an
@@ -64,7 +65,7 @@ def why_overwritten(
 
 
 def by_whom(settings: Mapping[str, str | None]) -> str:
-    """What the topic's settings leave as a cause."""
+    """The causes that the topic's settings leave, to end a sentence with."""
     if any(settings.get(name) is None for name in _SETTINGS):
         return UNKNOWN
     policy, time_ms, size = (str(settings[name]) for name in _SETTINGS)
@@ -81,7 +82,9 @@ def by_whom(settings: Mapping[str, str | None]) -> str:
 
 
 def oldest(time_ms: int | None) -> str:
-    """How old the first record is: -1 when there is none, None when nobody could tell."""
+    """The time of the first record, to end a sentence with. -1: no record is left; None: nobody
+    could tell.
+    """
     if time_ms is None:
         return ""
     if time_ms < 0:

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pylog.connector")
 
 CHECK_S: Final = 10.0
-"""How long a query that starts waits for the coordinator to say that the group has no members."""
+"""The time for which a query that starts waits for the coordinator to say that the group has no
+members."""
 COMMIT_S: Final = 20.0
-"""How long one commit may take, at most."""
+"""The longest time that one commit may take."""
 FLUSH_S: Final = 5.0
-"""How long a query that ends by itself waits for its last commit."""
+"""The longest time that a query that ends by itself waits for its last commit."""
 SAME_S_MIN: Final = 60
 """A warning that says the same as the one before comes so seldom."""
 METADATA_CHARS_MAX: Final = 200
@@ -47,7 +48,7 @@ _OF_MEMBERS: Final = (
     errors.StaleMemberEpoch,
     errors.FencedMemberEpoch,
 )
-"""What coordinators say to a commit that comes from none of the group's members."""
+"""The errors with which coordinators refuse a commit of others than the group's members."""
 _OF_PARTITIONS: Final = (errors.UnknownTopicOrPartition, errors.UnknownTopicId)
 """Of a topic that was deleted meanwhile: the query notices it by itself."""
 
@@ -145,7 +146,7 @@ class GroupCommits:
                     admin.close()
 
     def _next(self) -> Positions | None:
-        """What to commit, when it is due; None when it is over."""
+        """Wait until positions are due, and give them; None after `close`."""
         with self._changed:
             while not self._closed:
                 now_ms = self._clock.monotonic_ms()
@@ -196,7 +197,9 @@ class GroupCommits:
             self._warn(f"cannot commit to group {self._group!r}: {self._told(error)}")
 
     def _look_up_retention(self, admin: AdminClient) -> None:
-        """How long the cluster keeps what nobody commits again."""
+        """Learn how long the cluster keeps offsets that nobody commits again, and from that how
+        often idle positions are to be repeated.
+        """
         now_ms, every_ms = self._clock.monotonic_ms(), self._progress.repeat_ms
         if self._asked_ms is not None and now_ms - self._asked_ms < every_ms:
             return
@@ -239,6 +242,8 @@ def _passes(error: errors.PylogError) -> bool:
 
 
 def _metadata(client_id: str) -> str:
-    """Which query committed, as far as its reader knows: Spark does not tell it the query's id."""
+    """The metadata of each commit: the query, as far as its reader knows it, and the host. Spark
+    does not tell the reader the query's id.
+    """
     what = f"Spark query {client_id}" if client_id else "Spark query"
     return f"{what} on {socket.gethostname()}"[:METADATA_CHARS_MAX]

@@ -1,4 +1,4 @@
-"""What of a stream's progress its commit group is to be told, and when. Pure.
+"""The positions of a stream that its commit group is to be told, and the time for it. Pure.
 
 The group gets a partition's position when it has changed, and again before it could expire: an idle
 query commits nothing new, and a coordinator forgets what nobody has committed for
@@ -30,15 +30,17 @@ Positions = Mapping[TopicPartition, PartitionPosition]
 
 
 def repeat_ms(retention_ms: int | None) -> int:
-    """How often idle positions are committed again, by the cluster's retention; None: unknown."""
+    """The interval at which idle positions are committed again, by the cluster's retention; None:
+    unknown.
+    """
     if retention_ms is None:
         return REPEAT_MS_UNKNOWN
     return min(max(retention_ms // 4, REPEAT_MS_MIN), REPEAT_MS_MAX)
 
 
 class GroupProgress:
-    """Invariant: what `due` gives was finished by the query, and is out until `committed` or
-    `failed` says what became of it. Times are of one monotonic clock.
+    """Invariant: the query has finished the positions that `due` gives, and they are out until
+    `committed` or `failed` is called. Times are of one monotonic clock.
     """
 
     def __init__(self) -> None:
@@ -64,7 +66,7 @@ class GroupProgress:
         return all(self._knows(tp, at) for tp, at in self._finished.items())
 
     def due(self, now_ms: int) -> dict[TopicPartition, PartitionPosition]:
-        """What to commit now, `PARTITIONS_MAX` at most; empty for nothing."""
+        """The positions to commit now, `PARTITIONS_MAX` at most; empty when none is due."""
         if now_ms < self._not_before_ms:
             return {}
         late = [
@@ -75,7 +77,7 @@ class GroupProgress:
         return {tp: self._finished[tp] for tp in late[:PARTITIONS_MAX]}
 
     def wait_ms(self, now_ms: int) -> int | None:
-        """How long nothing is due unless the query goes on; None: for ever."""
+        """The time until a position is due, if the query does not go on before; None: never."""
         if not self._finished:
             return None
         repeats = [

@@ -1,4 +1,4 @@
-"""How far a query is behind what there is, for its progress. Pure."""
+"""The lag of a query behind the newest offsets, for its progress. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ memory for each of the last 100 batches."""
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What leaders tell of what is left: the time of the first record and the bytes by partition,
-    as far as they did.
+    """The unread records, as far as leaders tell of them: the time of the first one, and the bytes,
+    by partition.
     """
 
     times: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Lag:
 
     @classmethod
     def of(cls, bounds: Bounds, end: StreamOffset) -> Lag:
-        """What lies between the end of a batch and what the cluster has."""
+        """The lag after a batch that ends at `end`, by the bounds of the cluster."""
         records, behind = [], {}
         for name, has in bounds.items():
             topic = end.topics.get(name)

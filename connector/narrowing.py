@@ -1,6 +1,6 @@
-"""Which records of its ranges a task hands to Spark: those of some keys, or of some time. Pure.
+"""The records of its ranges that a task hands to Spark: those of some keys, or of some time. Pure.
 
-For what a filter on a DataFrame would say after every record has gone through Python and the JVM.
+It spares a filter on the DataFrame, before which every record goes through Python and the JVM.
 Unlike a pushed filter it is part of the source: it holds for batches and streams, and for every use
 of the frame.
 """

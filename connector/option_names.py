@@ -1,4 +1,4 @@
-"""Which options the format `pylog` knows, and what is said to a name that it does not. Pure.
+"""The options that the format `pylog` knows, and the errors for names that it does not know. Pure.
 
 Names are case-insensitive, as in Spark, which hands them over in lower case.
 """
@@ -40,14 +40,14 @@ SELECTIONS: Final = ("assign", "subscribe", "subscribePattern")
 STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 NARROWINGS: Final = ("partitions", "keys", "minTimestamp", "maxTimestamp")
-"""What takes records away from what is read, in place of filters."""
+"""Options that take records away from those that are read, in place of filters."""
 STREAM_ONLY: Final = (
     "minOffsetsPerTrigger",
     "maxTriggerDelay",
     "maxOffsetsPerTrigger",
     "maxBytesPerTrigger",
 )
-"""What a batch read takes no notice of; a warning says so."""
+"""Options of which a batch read takes no notice; a warning says so."""
 SOURCE: Final = (
     *SELECTIONS,
     *STARTS,
@@ -81,13 +81,13 @@ OF_EXACTLY_ONCE: Final = (
     IDEMPOTENCY_KEY,
     IDEMPOTENCY_RETENTION,
 )
-"""What a sink that delivers at least once has no use for."""
+"""Options for which a sink that delivers at least once has no use."""
 OWN: Final = frozenset(
     {BOOTSTRAP, COMMIT_GROUP, EXACTLY_ONCE, TAKEOVER, PREPARED_TIMEOUT, IDEMPOTENCY_RETENTION}
 )
 """Options with the prefix that are no settings of a client."""
 ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
-# What Spark's own stream writer puts among a sink's options.
+# Spark's own stream writer puts these among a sink's options.
 _ENGINE: Final = (
     "checkpointLocation",
     "queryName",
@@ -139,7 +139,7 @@ SOURCE_CLIENT: Final = ConfigTable(
     ]
     + [
         _BOOTSTRAP_TIMEOUT,
-        # Sinks write in transactions: whoever reads others than committed records sees rows twice.
+        # Sinks write in transactions: a reader of uncommitted records sees rows twice.
         replace(CONSUMER_SETTINGS["isolation_level"], default="read_committed"),
         # Larger than a consumer's: a task reads one partition, and whole fetches become batches.
         ConfigKey("max.partition.fetch.bytes", int, 8 << 20, "One fetch.", low=1, high=32 << 20),
@@ -201,7 +201,7 @@ _ARGUMENT: Final = re.compile(
 )
 
 _UNSUGGESTED: Final = {name.lower() for name in (*_ENGINE, *_NOT_OFFERED, *_OF_SPARK)}
-# What users of other sources write, and nearness of letters would lead astray.
+# Names that users of other sources write, for which the nearest name would lead astray.
 _LIKE: Final = {
     "topics": "write subscribe (to read) or topic (to write)",
     "provider": "topics are no tables of a catalogue; write CREATE TEMPORARY VIEW ... USING pylog",
@@ -233,8 +233,8 @@ def check_names(options: Mapping[str, str]) -> None:
 
 
 def check_name(name: str, text: str) -> str | None:
-    """Why an option is taken without effect, or None where it works; it raises as `check_names`
-    does.
+    """The reason why an option is taken without effect, or None where it works; it raises as
+    `check_names` does.
     """
     lower = name.lower()
     value = told(name, text)
@@ -306,14 +306,16 @@ _WITHOUT_EFFECT: Final = {
 
 
 def ruling_of(setting: str) -> Ruling | None:
-    """What becomes of a setting of Kafka's clients that does not work here."""
+    """The ruling on a setting of Kafka's clients that does not work here; None: they have no such
+    setting.
+    """
     if setting in _WITHOUT_EFFECT:
         return Ruling(Verdict.WITHOUT_EFFECT, _WITHOUT_EFFECT[setting])
     return kafka_settings.CONSUMER.ruling(setting) or kafka_settings.PRODUCER.ruling(setting)
 
 
 def in_options(text: str, bootstrap: str = BOOTSTRAP) -> str:
-    """What a client says, with its settings by the names of their options: `max_request_size`, an
+    """A client's message, with its settings by the names of their options: `max_request_size`, an
     argument in Python, is `pylog.max.request.size`. `bootstrap` is how the user wrote that option.
     """
 

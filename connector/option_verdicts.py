@@ -1,4 +1,4 @@
-"""What becomes of each option of a pipeline, without Spark and without a cluster.
+"""The verdict on each option of a pipeline, without Spark and without a cluster.
 
 For those who move a pipeline of Spark's Kafka connector: the checks that a read or a write makes
 are asked about one option after the other, so that everything is told at once, and not only the
@@ -59,7 +59,7 @@ class Becomes(Enum):
 @dataclass(frozen=True, slots=True)
 class OptionVerdict:
     """One option and what becomes of it. `because` is the reason, and of a refused option what to
-    write instead; `value` leaves out what may be a secret. What is missing has no value.
+    write instead; `value` leaves out what may be a secret. A missing option has no value.
     """
 
     option: str
@@ -104,9 +104,10 @@ def option_verdicts(
     output_mode: str | None = None,
     unknown: Collection[str] = (),
 ) -> list[OptionVerdict]:
-    """What becomes of every option, in the order given; then of options with unknown values, as far
-    as their names tell; then what is missing, and the modes that Spark does not let a data source
-    in Python have. `mode` and `output_mode`: as the pipeline sets them, None where it does not.
+    """The verdict on every option, in the order given; then on options with unknown values, as far
+    as their names tell; then on missing options, and on the modes, not all of which Spark lets a
+    data source in Python have. `mode` and `output_mode`: as the pipeline sets them, None where it
+    does not.
     """
     refused, missing = _refusals(options, unknown, use)
     idle = _idle({**options, **dict.fromkeys(unknown, "")}, use)

@@ -1,4 +1,4 @@
-"""The options of the format `pylog`: what they may say, and for whom.
+"""The options of the format `pylog`: the values that each may have, and the uses that it is for.
 
 Pure: `check_values` needs only the text (it runs when the data source is made),
 `source_options` and `sink_options` also know what the options are for. Options are those of Spark's
@@ -87,9 +87,10 @@ IDEMPOTENCY_KEY_LENGTH_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What to read. `client` has every setting by its dotted name; `retries` and `retry_ms` are for
-    looking up offsets, None: as the connector thinks best. `commit_group` is told what a stream has
-    finished. `bootstrap_option` is what the user called the addresses.
+    """The options of a read. `client` has every setting by its dotted name; `retries` and
+    `retry_ms` are for looking up offsets, None: as the connector thinks best. `commit_group` is
+    told what a stream has finished. `bootstrap_option` is the name by which the user gave the
+    addresses.
     """
 
     bootstrap: tuple[Address, ...]
@@ -115,8 +116,9 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where to write. `client` has only the given settings, by their dotted names;
-    `bootstrap_option` is what the user called the addresses. `overwrites`: by the write's mode.
+    """The options of a write. `client` has only the given settings, by their dotted names;
+    `bootstrap_option` is the name by which the user gave the addresses. `overwrites`: by the
+    write's mode.
     """
 
     bootstrap: tuple[Address, ...]
@@ -191,7 +193,7 @@ _WEAKER: Final = {
 
 def without_effect(options: Mapping[str, str], *, sink: bool) -> dict[str, str]:
     """The options, by their names as given, that are taken and do nothing, each with the reason:
-    Spark's connector has them, and they cannot matter here. What is refused is not among them.
+    Spark's connector has them, and they cannot matter here. Refused options are not among them.
     """
     found = {}
     for name, value in options.items():
@@ -233,8 +235,9 @@ def _beside_the_point(options: Mapping[str, str], *, sink: bool) -> dict[str, st
 
 
 def check_source(options: Mapping[str, str]) -> bool:
-    """What can be said of a read before it is known to be a batch or a stream: what is required is
-    there, and nothing of the sink's. Returns `includeHeaders`, which decides the schema.
+    """Check a read's options as far as that does not depend on whether it is a batch or a stream:
+    required ones are there, and none is the sink's. Returns `includeHeaders`, which decides the
+    schema.
     """
     check_names(options)
     check_values(options)
@@ -365,7 +368,7 @@ def check_streaming_sink(options: SinkOptions) -> None:
 
 
 def _check_exactly_once(given: Mapping[str, str], *, exactly_once: bool) -> None:
-    """What does not go together with exactly once, or without it."""
+    """Refuse options that do not go together with exactly once, or without it."""
     if exactly_once:
         if _flag(given, ASYNC_PROGRESS, default=False):
             raise InvalidOption(

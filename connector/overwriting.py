@@ -1,6 +1,6 @@
-"""What a driver adds to the decision about a batch that overwrites topics: where their partitions
-begin with it. A partition begins with the batch's first record, or at its end where the batch has
-written nothing to it.
+"""The starts that a driver adds to the decision about a batch that overwrites topics: the offsets
+at which their partitions begin with it. A partition begins with the batch's first record, or at its
+end where the batch has written nothing to it.
 
 The partitions begin anew one by one, each as its leader hears of the decision.
 """

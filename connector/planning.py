@@ -1,8 +1,10 @@
-"""What a stream's next batch is: pure functions from positions and the cluster's bounds to offsets.
+"""The plan of a stream's next batch: pure functions from positions and the cluster's bounds to
+offsets.
 
-`initial` and `advance` decide a stream's offsets, `stream_ranges` what lies between two of them;
-`pylog_connector.batches` plans batch reads. Data loss is judged in `advance`, before Spark writes
-its plan, so that a plan which cannot be read never enters the checkpoint (tasks check once more).
+`initial` and `advance` decide a stream's offsets, `stream_ranges` gives the ranges between two of
+them; `pylog_connector.batches` plans batch reads. Data loss is judged in `advance`, before Spark
+writes its plan, so that a plan which cannot be read never enters the checkpoint (tasks check once
+more).
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ UNKNOWN: Final = "by retention or by request"
 ALLOW: Final = "set failOnDataLoss=false to go on with what is there"
 
 Story = Callable[[TopicPartition], str]
-"""Why a partition's oldest records were deleted, to end a sentence with. Asked when it is told."""
+"""Gives the reason why a partition's oldest records were deleted, to end a sentence with. Asked
+when it is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class PartitionBounds:
 
     @property
     def end(self) -> int:
-        """Where the log ends, readable by now or not."""
+        """The offset at which the log ends, readable by now or not."""
         return max(self.latest, self.high_watermark or 0)
 
     def holds(self, offset: int) -> bool:
@@ -66,7 +69,7 @@ Bounds = Mapping[str, TopicBounds]
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """Why it is too early for a batch: so many records are missing behind these ends, and the wait
+    """The records that a batch is short of: so many are `missing` behind these ends, and the wait
     for them is over in `left_ms`.
     """
 
@@ -134,7 +137,7 @@ def initial(
     fail_on_data_loss: bool,
     story: Story = lambda _: UNKNOWN,
 ) -> StreamOffset:
-    """Where a new stream starts.
+    """The position at which a new stream starts.
 
     Raises UnknownTopic and InvalidOption for JSON that does not fit the topics, NoOffsetAtTime,
     OffsetBeyondEnd for an offset behind the newest record, and DataLoss for one before the oldest.
@@ -240,7 +243,7 @@ class _Judge:
         self.warnings.append(str(CheckpointMismatch(message)))
 
     def foreign(self, start: StreamOffset) -> None:
-        """What the checkpoint holds and the query does not read."""
+        """Report a topic or partition that the checkpoint holds and the query does not read."""
         selection = self.selection
         for topic, position in sorted(start.topics.items()):
             if not selection.covers(topic):
@@ -274,7 +277,7 @@ class _Judge:
 def _begins(
     judge: _Judge, topic: str, position: TopicPosition | None, has: TopicBounds
 ) -> dict[int, int]:
-    """Where the next batch really begins, after what was lost."""
+    """The offsets at which the next batch really begins: behind the records that are lost."""
     if position is not None and position.topic_id not in ("", has.topic_id):
         judge.loss(
             DataLoss(
@@ -327,7 +330,7 @@ def _latest(
     latest = {p: max(bound.latest, begins[p]) for p, bound in has.partitions.items()}
     if target is None:
         return latest
-    # What came after the target, be it partitions or a re-created topic, is not for this run.
+    # Anything that came after the target, partitions or a re-created topic, is not for this run.
     planned = target.topics.get(topic)
     if planned is None or planned.topic_id != has.topic_id:
         return dict(begins)
@@ -351,7 +354,7 @@ def _latest(
 def stream_ranges(
     start: StreamOffset, end: StreamOffset, *, fail_on_data_loss: bool = True
 ) -> list[ReadRange]:
-    """What lies between two positions of a stream, without empty ranges, in order.
+    """The ranges between two positions of a stream, without empty ones, in order.
 
     The start that the first batch recorded in its end wins over `start`: see
     `pylog_connector.offsets`.
@@ -395,7 +398,9 @@ def too_old(
 
 
 def _election(at: PartitionPosition | None, bound: PartitionBounds) -> str:
-    """What leader epochs tell of records that were there and are not."""
+    """The election that explains why records are gone, by the leader epochs, for an error's text;
+    empty where they show none.
+    """
     if at is None or at.epoch < 0 or bound.epoch <= at.epoch:
         return ""
     return (

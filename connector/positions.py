@@ -1,4 +1,4 @@
-"""Where a read starts and ends, as options say it: `earliest`, `latest`, offsets or times.
+"""The start and the end of a read, as options say them: `earliest`, `latest`, offsets or times.
 
 Pure: text to values, and values against what the cluster has. The JSON is Spark's Kafka
 connector's: `{"topic":{"0":23,"1":-2}}`, where -2 means earliest and -1 latest; for a whole topic
@@ -26,7 +26,7 @@ Positions = int | Mapping[str, int | Mapping[int, int]]
 have their meaning for offsets and for times."""
 
 Found = Mapping[tuple[TopicPartition, int], int]
-"""What a time was looked up to be: an offset, -1 where no record is that late."""
+"""The offset of each time that was looked up, -1 where no record is that late."""
 
 _OFFSETS: Final = (
     'use earliest, latest, or JSON like {"topic":{"0":23,"1":-2}} (-2 earliest, -1 latest)'
@@ -71,7 +71,7 @@ class Bound:
         return found if isinstance(found, int) else None
 
     def queries(self, assigned: Mapping[str, Sequence[int]]) -> list[tuple[TopicPartition, int]]:
-        """Which times must be looked up, of partitions that `check` has passed."""
+        """The times that must be looked up, of partitions that `check` has passed."""
         if not self.times:
             return []
         return [
@@ -135,8 +135,8 @@ class Bound:
                     )
 
     def where(self, meaning: int) -> str | None:
-        """Where `meaning` (`EARLIEST` or `LATEST`) occurs: a JSON path, empty for everywhere, or
-        None. For checks like "a batch cannot start at latest".
+        """The JSON path at which `meaning` (`EARLIEST` or `LATEST`) occurs, empty for everywhere;
+        None: nowhere. For checks like "a batch cannot start at latest".
         """
         if isinstance(self.values, int):
             return "" if self.values == meaning else None

@@ -46,5 +46,5 @@ class ReadRange:
 
     @property
     def size(self) -> int:
-        """How many offsets it had at planning."""
+        """The number of offsets in the range at planning."""
         return self.known[1] - self.known[0]

@@ -1,4 +1,4 @@
-"""What a source's task does: a range of offsets in, Arrow record batches out.
+"""The work of a source's task: a range of offsets in, Arrow record batches out.
 
 Runs in Spark's Python workers, on any executor; pyarrow, numba and gRPC are loaded here, when a
 task runs, and nowhere earlier.
@@ -39,7 +39,8 @@ ARROW_BYTES_MAX: Final = 2 << 20
 """Of one record batch to Spark, about: its memory stays in the processor's caches, and the next one
 uses it again. Spark's own bound counts rows, and is not told to sources."""
 COMPRESSED_WEIGHT: Final = 8
-"""How much a compressed batch is taken to grow, for `ARROW_BYTES_MAX`; slices mend the rest."""
+"""The factor by which a compressed batch is taken to grow, for `ARROW_BYTES_MAX`; slices mend the
+rest."""
 
 ASKED_MAX: Final = 4
 """Ranges of one task that are asked for at once: where each holds a few records, their answers are

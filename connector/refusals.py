@@ -1,5 +1,5 @@
-"""What the sink says of a write that the cluster refused: the row where it is one, the limit that
-applied, and what to do.
+"""The sink's errors for writes that the cluster refused: they tell the row where it is one, the
+limit that applied, and what to do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pylog_connector.option_names import in_options
 from pylog_connector.options import SinkOptions
 from pylog_connector.sink_rows import TopicRows, moment
 
-# What brokers and the producer say; a test holds them to it.
+# These words are those of brokers and of the producer; a test holds them to it.
 _TIMESTAMP: Final = re.compile(r"\btimestamp (-?[0-9]+) is ")
 _PARTITION: Final = re.compile(r"\bno partition ([0-9]+)")
 _NO_KEY: Final = "a compacted topic needs one"

@@ -49,7 +49,7 @@ _SINK: Final[dict[str, tuple[tuple[type[DataType], ...], str]]] = {
 
 
 def source_schema(*, include_headers: bool) -> StructType:
-    """What the source yields: the columns of Spark's Kafka source."""
+    """The columns that the source yields, which are those of Spark's Kafka source."""
     fields = list(_SOURCE)
     if include_headers:
         fields.append(StructField("headers", _HEADERS))

@@ -1,4 +1,4 @@
-"""Which topics and partitions a source reads: `subscribe`, `subscribePattern` or `assign`. Pure.
+"""The topics and partitions that a source reads: `subscribe`, `subscribePattern` or `assign`. Pure.
 
 A pattern is searched for anywhere in a name, not matched against the whole of it, because that is
 what Spark's Kafka connector does: `a.` finds `xab`. Internal topics are never found by a pattern.
@@ -20,8 +20,9 @@ _ASSIGN_REMEDY: Final = 'use JSON with lists of partitions, like {"topic":[0,1]}
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is read: `topics` by name (sorted), those that `pattern` finds, or `partitions`.
-    `numbers`: of each topic only the partitions of these numbers, where it has them.
+    """The topics that are read: `topics` by name (sorted), those that `pattern` finds, or those of
+    `partitions`, of which only these are. `numbers`: of each topic only the partitions of these
+    numbers, where it has them.
     """
 
     option: str

@@ -49,14 +49,14 @@ Messages = list[WriterCommitMessage | None]
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task wrote at least once: records by topic, all acknowledged."""
+    """The message of a task that wrote at least once: records by topic, all acknowledged."""
 
     records: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
 class Reported(WriterCommitMessage):
-    """What one task wrote of a batch that counts once."""
+    """The message of a task of a batch that counts once."""
 
     report: TaskReport
 

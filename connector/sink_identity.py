@@ -1,4 +1,4 @@
-"""Which batch of which sink a task writes, out of what Spark tells it. Pure.
+"""The sink, run and batch that a task writes for, out of what Spark tells it. Pure.
 
 Tasks of a streaming write, and of a batch write inside `foreachBatch`, see their query, run and
 batch as local properties of their thread. Other batch writes are jobs of their own.

@@ -28,7 +28,7 @@ class TopicRows(NamedTuple):
     first: int
     """The number of the batch's first row among the task's."""
     mask: pa.Array | None = None
-    """Which of the batch's rows they are; None: all."""
+    """True for each of the Arrow batch's rows that is one of them; None: all are."""
 
     def told(self, index: int) -> str:
         """A row, by its number in the task and its key, to end a sentence with."""

@@ -83,7 +83,7 @@ TIMES_AGE_MS_MAX: Final = 1_000
 looks it up so often."""
 
 WARNINGS_MAX: Final = 1_000
-"""How many warnings are remembered, so as not to say the same at each trigger."""
+"""The number of warnings that are remembered, so as not to say the same at each trigger."""
 
 
 class BatchReader(DataSourceReader):
@@ -168,7 +168,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query starts. Spark asks twice for the first batch: the answer stays."""
+        """The start of a new query. Spark asks twice for the first batch: the answer stays."""
         self._check_group()
         if self._initial is None:
             options, source = self._options, self._bounds_reader
@@ -268,7 +268,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wait_ms = min(AWAIT_MS_MAX, short.left_ms)
         began_ms = self._clock.monotonic_ms()
         if not self._bounds_reader.await_records(short.ends, short.missing, wait_ms):
-            # Where a leader could not wait, the look that follows tells why; not without a pause.
+            # If a leader could not wait, the look that follows tells why; it comes after a pause.
             spent_ms = self._clock.monotonic_ms() - began_ms
             left_s = min(IDLE_S_MAX, wait_ms / 1000) - spent_ms / 1000
             if left_s > 0:
@@ -328,7 +328,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._byte_ranges.first_pieces(lags, asked)
         if found is None:
             return None
-        # What has no bytes, because compaction or retention took it, is done with.
+        # A range without bytes, which compaction or retention emptied, is done with.
         ends = {at: end for at, (_, end) in lags.items() if not sizes[at]}
         return step.up_to(ends | limit.admit(asked, found))
 
@@ -357,7 +357,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if lag is None else lag.told(self._told_of(lag), self._clock.wall_ms())
 
     def _told_of(self, lag: Lag) -> Unread:
-        """What leaders tell of what is left: looked up where something is, and once a second."""
+        """The unread records, as far as leaders tell of them: looked up once a second at most, and
+        only where there are some.
+        """
         if not 0 < len(lag.behind) <= TIMES_MAX:
             return NOTHING_TOLD
         now_ms = self._clock.monotonic_ms()
@@ -423,7 +425,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _starting(options: SourceOptions, source: BoundsReader, bounds: Bounds) -> Bound:
-    """Where a new query starts, with what a group has committed looked up."""
+    """The start of a new query; a group's committed offsets are looked up for it."""
     start = options.starting
     return start if isinstance(start, Bound) else source.committed(start, bounds)
 

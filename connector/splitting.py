@@ -1,4 +1,4 @@
-"""How many tasks read a batch. Pure.
+"""The tasks that read a batch: how many, and which ranges each has. Pure.
 
 Without options there is one task for each partition, except that a micro-batch's partitions
 with few records share one (`packed`). With the options:
@@ -70,7 +70,7 @@ def packed(ranges: Sequence[ReadRange]) -> list[list[ReadRange]]:
 
 
 def shares(sizes: Sequence[int], wanted: int) -> list[int]:
-    """Into how many pieces each range is cut, for `wanted` in all, about."""
+    """The number of pieces into which each range is cut, for `wanted` in all, about."""
     total = sum(sizes)
     whole = [_rounded(size, total, wanted) <= 1 for size in sizes]
     left = total - sum(size for size, keep in zip(sizes, whole, strict=True) if keep)

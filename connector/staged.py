@@ -1,4 +1,4 @@
-"""What tasks report of a batch that counts once, and what becomes of all reports together. Pure."""
+"""The tasks' reports of a batch that counts once, and the decision they ask for together. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHECKSUMS: Final = 1 << 64
 
 
 class Staged(NamedTuple):
-    """What an attempt has stored, which counts when its batch is decided."""
+    """A stored attempt; it counts when its batch is decided."""
 
     member: SinkMember
     ranges: tuple[SinkRange, ...]
@@ -51,7 +51,7 @@ class TaskReport(NamedTuple):
 
 
 def staged_in(reports: Sequence[TaskReport | None]) -> list[Staged]:
-    """What can be decided about, or aborted."""
+    """The stored attempts, which can be decided about, or aborted."""
     return [one.staged for one in reports if one is not None and one.staged is not None]
 
 
@@ -94,7 +94,9 @@ def totals(reports: Sequence[TaskReport]) -> tuple[int, int]:
 
 
 def difference(reports: Sequence[TaskReport], decided: SinkDecision) -> str | None:
-    """How the rows of the reports differ from those that count already."""
+    """The difference between the reports' rows and those that count already, for a text; None:
+    there is none.
+    """
     rows, checksum = totals(reports)
     if (rows, checksum) == (decided.row_count, decided.checksum):
         return None
@@ -121,7 +123,7 @@ def told_of_difference(batch: SinkBatchId, how: str) -> str:
 
 
 def of_sink(error: errors.PylogError, batch: SinkBatchId, options: SinkOptions) -> ConnectorError:
-    """What the sink's coordinator says, with what to do."""
+    """The error of the sink's coordinator as the connector's, with what to do."""
     why = in_options(str(error), options.bootstrap_option)
     where = f"{batch.sink}, batch {batch.batch_id}"
     if isinstance(error, errors.SinkRunSuperseded):

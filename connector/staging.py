@@ -1,5 +1,5 @@
-"""What a task does of a batch that counts once: it writes into a transaction of its own, which is
-left to the batch's decision. Runs in Spark's Python workers.
+"""A task's part in a batch that counts once: it writes into a transaction of its own, which is left
+to the batch's decision. Runs in Spark's Python workers.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Task:
         self._warning = ""
 
     def way(self) -> Way:
-        """How its rows go."""
+        """The calls by which `write_by` writes the task's rows."""
         return Way(self._send, self._flush, self.drop, self._failed)
 
     def begin(self) -> None:
@@ -158,7 +158,7 @@ class _Task:
 
 
 _known_sinks: set[SinkKey] = set()
-"""Of which this process has seen that their query may write."""
+"""The sinks to which this process has seen that their query may write."""
 
 
 def _look_for_predecessor(

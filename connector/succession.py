@@ -1,4 +1,4 @@
-"""Which query has written to a sink before a new query does. Pure.
+"""The query that has written to a sink before a new one does. Pure.
 
 A checkpoint that was deleted makes a new query, which writes again what the old one has written.
 """

@@ -1,4 +1,4 @@
-"""What the text of an option means: numbers, durations, flags, names. Pure.
+"""The meaning of an option's text: numbers, durations, flags, names. Pure.
 
 Every function takes the option's name as users write it and raises InvalidOption, which tells name,
 value and what to write instead.
@@ -53,8 +53,8 @@ def whole(name: str, text: str, *, low: int = 1, high: int = LONG_MAX, otherwise
 
 
 def whole_number(word: str) -> int | None:
-    """What the digits say, below 0 too; None for what is no number. Where it is beyond any limit it
-    is only some number that is beyond them, too.
+    """The number that the digits say, below 0 too; None for a text that is no number. A number
+    beyond every limit becomes some other one that is beyond them, too.
     """
     digits = word.removeprefix("-")
     # int() alone would take "1_000" and digits of other scripts, and no more than 4300 of any.

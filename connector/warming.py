@@ -1,5 +1,5 @@
-"""What a Python process of Spark loads when it is first needed, kept out of the garbage collector's
-way.
+"""Modules that a Python process of Spark loads when it first needs them, kept out of the garbage
+collector's way.
 
 Spark runs a full collection after each task of a worker that it keeps. Over the objects of numba,
 pyarrow and gRPC that takes longer than a small task itself: they are loaded without collections in

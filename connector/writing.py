@@ -1,4 +1,4 @@
-"""What a sink's task does: Arrow record batches in, acknowledged records out.
+"""The work of a sink's task: Arrow record batches in, acknowledged records out.
 
 Runs in Spark's Python workers. Rows are checked and grouped in bulk, never one by one.
 """
@@ -39,8 +39,9 @@ class _Sent(NamedTuple):
 
 
 class Way(NamedTuple):
-    """How rows go. `send` gives None for rows that need not go; `flush` returns when all are
-    acknowledged or failed; `drop` is called after a failure, and `failed` tells it.
+    """The calls by which rows are written. `send` gives None for rows that need not go; `flush`
+    returns when all are acknowledged or failed; `drop` is called after a failure, and `failed`
+    tells it.
     """
 
     send: Callable[[TopicRows], Future[Any] | None]

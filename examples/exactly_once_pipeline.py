@@ -45,7 +45,7 @@ def invoices_of(records: DataFrame) -> DataFrame:
 
 
 def totals_of(invoices: DataFrame) -> DataFrame:
-    """What each customer owes by these invoices."""
+    """The sum that each customer owes by these invoices."""
     return invoices.groupBy("customer").agg(F.round(F.sum("euros"), 2).alias("euros"))
 
 

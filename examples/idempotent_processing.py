@@ -6,8 +6,8 @@ transaction of a database.
 Records are payments: the key is an account, the value an amount. The table `balances` has the sum
 of each account; the table `positions` says up to where each partition is in it. The group shares
 out the partitions, and the database, not the group, knows the positions: a worker that gets a
-partition seeks there. What a worker that is out tries to store is refused by the database, because
-another one has taken its partition over.
+partition seeks there. The database refuses the payments of a worker that is out, because another
+one has taken its partition over.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ create table if not exists positions (
 
 
 class Ledger:
-    """The database of one worker. What is added is stored with its positions, or not at all."""
+    """The database of one worker. It stores payments together with their positions or not at
+    all.
+    """
 
     def __init__(self, path: str) -> None:
         self._connection = sqlite3.connect(path, timeout=30, isolation_level=None)
@@ -36,7 +38,9 @@ class Ledger:
         self._owner: dict[TopicPartition, int] = {}
 
     def take_over(self, partition: TopicPartition) -> int:
-        """The partition's position. Whoever had it before can store nothing of it from now on."""
+        """The partition's position. The worker that had it before can store nothing of it from now
+        on.
+        """
         row = self._connection.execute(
             "insert into positions values (?, ?, 0, 1)"
             " on conflict do update set owner = owner + 1 returning next_offset, owner",

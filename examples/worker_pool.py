@@ -38,7 +38,9 @@ class Moves:
 
 
 def work(record: Record) -> None:
-    """Do one record. What does not make sense is said and passed over, or it would come again."""
+    """Do one record. A value that makes no sense is printed and passed over, or it would come
+    again.
+    """
     try:
         number = int(record.value or b"")
     except ValueError:

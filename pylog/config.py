@@ -59,7 +59,7 @@ class ConfigKey:
     high: float | None = None
     choices: Sequence[str] | None = None
     sensitive: bool = False
-    """A secret: never shown, not even to who may change it."""
+    """A secret: never shown, not even to those who may change it."""
 
     def allowed(self) -> str:
         """The values that the setting takes, in words."""

@@ -87,7 +87,8 @@ class OffsetOutOfRange(PylogError):
 class CorruptMessage(RetriableError):
     """The batch failed its CRC check or its size is wrong.
 
-    Where a consumer meets one, `next_offset` is where to `seek()` to go on behind it; else None.
+    `next_offset` is the offset to `seek()` to, so as to go on behind the batch; None but for a
+    consumer that reads it.
     """
 
     code = 2

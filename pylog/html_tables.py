@@ -1,4 +1,4 @@
-"""Tables for notebooks: what `_repr_html_` of descriptions returns. Pure.
+"""Tables for notebooks, which `_repr_html_` of descriptions returns. Pure.
 
 Everything is text here: names, addresses and values of others are escaped, and no markup, script or
 style of theirs gets through.

@@ -309,7 +309,7 @@ class LocalCluster:
     # ---- what one can do to it ------------------------------------------------------------------
 
     def kill(self, broker: int) -> None:
-        """SIGKILL: what a crash looks like."""
+        """SIGKILL, which is like a crash."""
         self._node(broker).end(signal.SIGKILL, 0)
 
     def stop(self, broker: int) -> None:
@@ -493,8 +493,8 @@ class LocalCluster:
         return self._gateway_port
 
     def _stop_all(self) -> None:
-        """The controller tells all brokers to stop; who was not in touch with it is told by
-        signal.
+        """The controller tells all brokers to stop; a broker that was not in touch with it is told
+        by signal.
         """
         nodes = [node for node in self._nodes.values() if node.running]
         for node in nodes:

@@ -135,8 +135,8 @@ class RangePiece(NamedTuple):
 
 
 class RangeSplit(NamedTuple):
-    """What a range of offsets has: the bytes of its batches as the log stores them, the first
-    pieces, as far as they were asked for, and the batch behind those (None: there is none).
+    """The bytes of a range of offsets, as the log stores its batches; its first pieces, as far as
+    they were asked for; and the batch behind those (None: there is none).
     """
 
     bytes: int
@@ -238,8 +238,8 @@ class BrokerDescription:
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
     """The cluster as one of its brokers (or the gateway) sees it. `controller`: the address where
-    admin calls go, None when whoever was asked does not know it; `controller_since_ms`: when its
-    epoch began, in milliseconds since 1970, None when that is not known.
+    admin calls go, None when that broker does not know it; `controller_since_ms`: when its epoch
+    began, in milliseconds since 1970, None when that is not known.
     """
 
     cluster_id: str

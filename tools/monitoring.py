@@ -133,7 +133,7 @@ ROWS: list[tuple[str, list[Panel]]] = [
             "p99": quantile(0.99, "pylog_log_flush_seconds")}),
         ("Reads that waited for the disk, per second", "ops",
          {"{{instance}}": rate("pylog_cold_reads_total", "instance")}),
-        ("What else happens to logs, per second", "ops", {
+        ("Other events of logs, per second", "ops", {
             "segments deleted, {{instance}}": rate("pylog_log_segments_deleted_total", "instance"),
             "batches recompressed, {{instance}}":
                 rate("pylog_log_recompressed_batches_total", "instance"),

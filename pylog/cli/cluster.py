@@ -1,4 +1,4 @@
-"""`pylog cluster`: who is in the cluster."""
+"""`pylog cluster`: the cluster, its brokers and their log directories."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ LOOK_S: Final = 0.2
 @click.option(
     "--listen",
     metavar="HOST:PORT",
-    help="What clients bootstrap with; a loopback address. Default: a free port of 127.0.0.1.",
+    help="The address for clients; a loopback address. Default: a free port of 127.0.0.1.",
 )
 @click.option(
     "--data-dir",

@@ -64,7 +64,9 @@ class _ReaderGoneError(Exception):
 
 
 class _ClosedInput(io.RawIOBase):
-    """The input that `<&-` leaves: an error for who reads it, and nothing for all others."""
+    """The input that `<&-` leaves: an error for a command that reads it, and nothing for all
+    others.
+    """
 
     def readable(self) -> bool:
         return True

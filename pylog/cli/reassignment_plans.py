@@ -87,7 +87,7 @@ def _is_number(value: object) -> bool:
 
 def planned(current: Plan, racks: Mapping[int, str | None], factor: int | None = None) -> Plan:
     """Replicas on these brokers alone, spread evenly: each partition with as many as it has, or
-    with `factor`. What can stay where it is stays, so that little is copied.
+    with `factor`. A replica that can stay on its broker stays there, so that little is copied.
 
     `racks`: of each broker that may be used. Replicas that move go to racks in which the partition
     has none yet, if there are. UsageError where there are too few brokers.

@@ -162,7 +162,9 @@ def list_(settings: Settings, internal: bool, only_names: bool, interval: float)
 
 
 def _listed(admin: AdminClient, internal: bool, interval: float) -> list[dict[str, Any]]:
-    """What is told of each topic, by name."""
+    """A row for each topic, in the order of names. `interval`: seconds between the two looks that
+    give its rate; 0: no rate.
+    """
     first, began_ms = topic_looks(admin, internal=internal), SYSTEM_CLOCK.monotonic_ms()
     sizes, counts = ask_topic_sizes(admin), record_counts(admin, first)
     now, rates = first, {}

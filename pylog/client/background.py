@@ -48,7 +48,7 @@ class LoopThread:
         self.loop.run_forever()
 
     def closed(self, client: str) -> errors.ClientClosed:
-        """The error for who uses a closed client, or in a forked child that of its parent."""
+        """The error for the use of a closed client, or in a forked child of its parent's client."""
         if self.pid != os.getpid():
             return errors.ClientClosed(
                 f"{client} belongs to process {self.pid}, which forked this one: use it there"

@@ -1,5 +1,5 @@
-"""The guard before all pages: it decides who may ask, how much, and what browsers may do with
-answers.
+"""The guard before all pages: it decides on addresses and rates of requests, and on what browsers
+may do with answers.
 
 A page on a loopback address can be reached by any web site that a person visits at the same time.
 So names that a stranger could have made to point here (DNS rebinding) are refused, requests that

@@ -189,8 +189,8 @@ def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
 def last_header(buffer: Buffer) -> BatchHeader | None:
     """The header of the last whole batch; None when there is none.
 
-    Hops from length to length: the other headers are not looked at, which is for who decodes
-    them. Raises CorruptMessage as `read_header` does, for an impossible length or the last header.
+    Hops from length to length: the other headers are not looked at, which is for the decoder.
+    Raises CorruptMessage as `read_header` does, for an impossible length or the last header.
     """
     end = len(buffer)
     position, last = 0, -1

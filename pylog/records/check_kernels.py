@@ -1,4 +1,5 @@
-"""Compiled: what a leader must know of the records of a batch, and of its header with them.
+"""Compiled: the checks that a leader makes of the records of a batch, and of its header with
+them.
 
 Twins of `kernels_pure.check_records` and, for most batches, of all that `validate` checks one thing
 after the other. Importing this module compiles or loads its kernels.

@@ -43,8 +43,8 @@ def is_there() -> bool:
 def is_small(records: int) -> bool:
     """Whether it is a matter for plain Python to read a batch of so many records.
 
-    Any batch is while the kernels are on their way, for who waited for them would wait longer, and
-    without numba.
+    Any batch is without numba, and while the kernels are on their way, as a caller that waited for
+    them would wait longer.
     """
     if not _NUMBA:
         return True

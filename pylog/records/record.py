@@ -1,4 +1,4 @@
-"""`Record`, what a consumer hands out, and the chunk of decoded records behind it."""
+"""`Record`, which a consumer hands out, and the chunk of decoded records behind it."""
 
 from __future__ import annotations
 

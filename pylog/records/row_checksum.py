@@ -1,8 +1,8 @@
 """Compiled: one number for the keys and values of rows, whatever their order and however they are
 shared out: sums of rows add up, modulo 2^64.
 
-It tells content apart that was made in another way by accident. It is no protection against who
-wants two contents to look the same.
+It tells content apart that was made in another way by accident. It is no protection against an
+author who wants two contents to look the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a batch's bytes to its plain records section: what every reader of records does first."""
+"""From a batch's bytes to its plain records section, the first step of every reader of records."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 transactions.
 
 A broker tells with each fetch which transactions were aborted; which batches are theirs, their
-headers tell. Markers are batches like others here: who decodes shows no control batch to anybody.
+headers tell. Markers are batches like others here: decoders leave control batches out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ def without_aborted(batches: Buffer, aborted: Iterable[AbortedTransaction]) -> B
     """`batches` less those of aborted transactions; the very same buffer where there are none.
 
     `aborted` are all transactions with records in the fetch that were aborted, also those that
-    began before it. A batch that cannot be read stays, and all behind it: who decodes says so.
+    began before it. A batch that cannot be read stays, and all behind it: the decoder raises its
+    error.
     """
     waiting = sorted(aborted, key=lambda entry: entry[1], reverse=True)
     if not waiting:

@@ -161,7 +161,7 @@ def _check(buffer: Buffer, start: int, end: int, count: int, base_timestamp: int
 
 @cache
 def _kernels() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Loaded at the first use: who only checks headers never loads numba."""
+    """Loaded at the first use: a caller that only checks headers never loads numba."""
     from pylog.records import check_kernels
     from pylog.records.native import raw_memory
 

@@ -1,4 +1,4 @@
-"""Unary calls in frames: what both ends of a stream of kind STREAM_CALLS write and read.
+"""Unary calls in frames: the messages of a stream of kind STREAM_CALLS, for both ends.
 
 `proto/pylog/rpc/v1/stream.proto` tells the layout. A body begins with its kind. No sockets here.
 

@@ -84,8 +84,8 @@ class FrameCutter:
 
     @property
     def growth(self) -> int:
-        """By how much the large frame's buffer must grow before more can come; 0: not yet. By what
-        has come, and not by what such frames have come to before.
+        """The bytes by which the large frame's buffer must grow before more can come; 0: not yet.
+        They follow from what has come, and not from the size of earlier such frames.
         """
         if self._large is None or self._filled < self.held:
             return 0

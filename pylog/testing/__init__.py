@@ -48,7 +48,7 @@ def check_options(
     mode: str | None = None,
     output_mode: str | None = None,
 ) -> list[OptionVerdict]:
-    """What becomes of each option under `format("pylog")`: it works, is taken without effect, or is
+    """The verdict on each option under `format("pylog")`: it works, is taken without effect, or is
     refused with what to write instead. Neither Spark nor a cluster is asked.
 
     `use` is `read`, `readStream`, `write` or `writeStream`; without it the options decide. `mode`

@@ -1,4 +1,4 @@
-"""`python -m pylog.testing options`: what becomes of the options of an existing Kafka pipeline."""
+"""`python -m pylog.testing options`: the verdicts on the options of an existing Kafka pipeline."""
 
 from __future__ import annotations
 

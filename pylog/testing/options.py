@@ -50,8 +50,8 @@ def verdicts_of(
 
 
 def verdicts_of_pipeline(pipeline: Pipeline) -> list[OptionVerdict]:
-    """The verdicts on what a Python file does with the format; ResourceNotFound as `verdicts_of`.
-    What is missing is not told where the file may give it elsewhere.
+    """The verdicts on what a Python file does with the format; ResourceNotFound as `verdicts_of`. A
+    missing option is left out where the file may set it elsewhere.
     """
     unknown = pipeline.unknown
     found = verdicts_of(

@@ -162,7 +162,7 @@ def stable(count: int, config: GroupConfig = AT_ONCE) -> tuple[GroupShard, list[
 
 
 def settle_again(*clients: Client) -> None:
-    """A rebalance goes on: who does not wait yet joins again."""
+    """A rebalance goes on: a member that does not wait yet joins again."""
     for client in [client for client in clients if client.answer is not None]:
         client.ask_to_join()
     settle(*clients)

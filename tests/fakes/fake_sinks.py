@@ -27,7 +27,7 @@ class FakeSink:
     decision: sink_pb2.SinkDecision | None = None
     tasks: dict[str, Task] = field(default_factory=dict)
     prepared: dict[str, int] = field(default_factory=dict)
-    """How long they wait, by transactional id."""
+    """The time that each waits for the decision, by transactional id."""
     free: list[str] = field(default_factory=list)
     made: int = 0
 
@@ -44,7 +44,7 @@ class SinkWorld:
         self.sinks: dict[Key, FakeSink] = {}
         self.lease_ms = 30_000
         self.keep_ms: list[int] = []
-        """What decisions asked for."""
+        """The times for which decisions asked to be remembered."""
 
     def sink(self, key: sink_pb2.SinkKey) -> FakeSink:
         return self.sinks.setdefault((key.query_id, key.sink_id), FakeSink())

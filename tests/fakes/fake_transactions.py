@@ -34,7 +34,7 @@ class FakeTransactionalId:
     """The partitions of the open transaction, and their first offsets."""
     offsets: Offsets = field(default_factory=dict)
     decision: tuple[int, bool] | None = None
-    """Of which epoch, and whether it was committed."""
+    """The epoch of the decided transaction, and whether it was committed."""
 
     @property
     def is_open(self) -> bool:

@@ -67,7 +67,9 @@ class GroupShard:
     # ---- the broker ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Another broker leads, which knows the log only. Who waited is never answered."""
+        """Another broker leads, which knows the log only. Callers that waited are never
+        answered.
+        """
         self._epoch = LeaderEpoch(self._epoch + 1)
         self._runtime = CoordinatorRuntime[GroupCoordinator](
             TOPIC,

@@ -3,7 +3,7 @@
     unshare --net python -m tests.fakes.one_way_out PORT SOCKET SCRIPT [ARGUMENT ...]
 
 It has a network of its own with nothing in it but loopback; `PORT` there leads over the Unix socket
-`SOCKET` to whoever serves it outside (`relay`). Needs root.
+`SOCKET` to the process that serves it outside (`relay`). Needs root.
 """
 
 from __future__ import annotations

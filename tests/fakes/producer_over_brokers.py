@@ -1,8 +1,8 @@
 """The producer's sender against replica managers with real logs, cranked by hand.
 
-Covers one partition, t-0. Connections carry requests to brokers and answers back, each in order;
-a test says when either goes on, what is refused, lost or forgotten. What was ever committed is
-noted, so that deleted records still count.
+Covers one partition, t-0. Connections carry requests to brokers and answers back, each in order; a
+test says when either goes on, what is refused, lost or forgotten. Every record that was ever
+committed is noted, so that deleted ones still count.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ def share_group(shard: GroupShard) -> ShareGroup:
 
 @dataclass
 class Sharer:
-    """A member that sends heartbeats when told to. Where `initializes`, whoever takes its requests
-    has the state of partitions initialized at once.
+    """A member that sends heartbeats when told to. Where it `initializes`, the test that takes its
+    requests has the state of partitions initialized at once.
     """
 
     shard: GroupShard

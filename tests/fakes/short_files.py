@@ -1,7 +1,7 @@
 """Files of a process that is short of something for one moment: one operation is refused, once.
 
-`refuse_one_of` makes any `Files` so. What is refused has not happened, but for an append, which has
-written a part.
+`refuse_one_of` makes any `Files` so. A refused operation has not happened, but for an append, which
+has written a part.
 """
 
 from __future__ import annotations

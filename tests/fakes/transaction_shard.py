@@ -78,7 +78,9 @@ class TransactionShard:
     # ---- the broker ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Another broker leads, which knows the log only. Who waited is never answered."""
+        """Another broker leads, which knows the log only. Callers that waited are never
+        answered.
+        """
         self.epoch = LeaderEpoch(self.epoch + 1)
         self._runtime = CoordinatorRuntime[TransactionCoordinator](
             TOPIC,

@@ -1,4 +1,4 @@
-"""What the batches in `kafka_python/`, `aiokafka/`, `confluent_kafka/` and `pylog/` hold.
+"""The records of the batches in `kafka_python/`, `aiokafka/`, `confluent_kafka/` and `pylog/`.
 
 Plain data: the scripts that write and read them beside the tests share no code of pylog's.
 """

@@ -1,4 +1,4 @@
-"""What Kafka's dump tool printed of the directories in `kafka/`, as plain data.
+"""The output of Kafka's dump tool for the directories in `kafka/`, as plain data.
 
 Nothing of pylog is used here: these are the facts that pylog's readers are compared with.
 """

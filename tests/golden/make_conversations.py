@@ -65,7 +65,7 @@ CLUSTER: Final = "ccccccccccccccccccccwA"
 ONE: Final = BrokerId(1)
 
 Line = tuple[str, bytes]
-"""Whose frame, `>` or `<`, and the frame."""
+"""The side that sends, `>` or `<`, and the frame."""
 
 
 class StandingClock:
@@ -299,7 +299,7 @@ def write(path: Path, lines: Sequence[Line]) -> None:
 
 
 async def conversation(frames: Sequence[bytes]) -> list[Line]:
-    """What a new broker of today answers to each frame."""
+    """The frames, and the answers that a new broker of today gives to them."""
     with TemporaryDirectory() as root:
         broker = Broker(Path(root))
         answers = await broker.says(frames)

@@ -112,7 +112,7 @@ class Broker:
         self._java(str(self._source), f"127.0.0.1:{self.port}", part)
 
     def dump(self, *arguments: str) -> str:
-        """What Kafka's dump tool prints."""
+        """The output of Kafka's dump tool."""
         return self._java("kafka.tools.DumpLogSegments", *arguments)
 
     def _java(self, *arguments: str) -> str:

@@ -65,7 +65,7 @@ class DurableShell(ControllerShell):
 
 
 def described(image: MetadataImage) -> str:
-    """What the image says, as JSON: one record a line."""
+    """The image's records as JSON, one a line."""
     rows = [{"type": type(record).__name__, "record": plain(record)} for record in image.records()]
     lines = ",\n".join(f"  {json.dumps(row, sort_keys=True)}" for row in rows)
     return f'{{"offset": {image.offset}, "records": [\n{lines}\n]}}\n'

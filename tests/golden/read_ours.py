@@ -4,8 +4,8 @@
 
 with the packages that `make_clients.py` names. Each file is read by kafka-python's and aiokafka's
 own decoders, and by a confluent-kafka consumer from a mock broker that got the bytes as they are.
-What is written down is the digest of a file whose every record came out as `client_cases.py` has
-it; anything else stops the script. After a change of what pylog writes: `make_ours.py`, then this.
+The script writes down the digest of a file whose every record came out as `client_cases.py` has it;
+anything else stops it. After a change of what pylog writes: `make_ours.py`, then this.
 """
 
 from __future__ import annotations

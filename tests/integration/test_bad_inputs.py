@@ -48,7 +48,7 @@ def test_1_2_3_4_a_name_that_is_none_makes_no_topic(
     assert message
     assert name not in topics_of(raw)
     assert sorted(path.name for path in cluster.data_dir.glob("*/*/")) == before
-    # As bad as unknown to whoever asks for it, and it cannot be deleted either.
+    # As bad as unknown to a client that asks for it, and it cannot be deleted either.
     (described,) = raw.metadata(name).topics
     assert described.error.code == errors.InvalidTopic.code
     deleted = raw.admin().DeleteTopics(admin_pb2.DeleteTopicsRequest(names=[name]), timeout=10)

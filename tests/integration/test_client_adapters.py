@@ -72,7 +72,9 @@ def test_both_columns_of_the_page_run(servers: str, heading: str, library: Any) 
 
 
 def test_a_producer_and_a_consumer_in_threads(servers: str) -> None:
-    """As example.py: neither knows of the other, and the topic is made by who comes first."""
+    """As example.py: neither knows of the other, and the topic is made by the one that comes
+    first.
+    """
     stop, seen = threading.Event(), threading.Event()
 
     def produce() -> None:

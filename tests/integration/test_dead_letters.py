@@ -196,7 +196,7 @@ def test_while_the_topic_cannot_be_written_nothing_is_lost(
         cluster.start(2)
     finally:
         cluster.start(3)
-    with jobs.consumer() as consumer:  # whoever leads now finds what was not brought
+    with jobs.consumer() as consumer:  # the present leader finds what was not brought
 
         def is_done() -> bool:
             assert not list(consumer.poll(0.2))

@@ -263,7 +263,7 @@ def test_every_order_has_one_invoice(cluster: LocalCluster, tmp_path: Path) -> N
 
 
 def json_values(cluster: LocalCluster, topic: str) -> list[dict[str, Any]]:
-    """What readers of committed records see."""
+    """The values that readers of committed records see."""
     with Consumer(
         topic, bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest",
         isolation_level="read_committed", value_deserializer=json.loads,

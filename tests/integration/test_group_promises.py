@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 COMMITS, FETCHES, THREADS = 100, 100, 8
 JOINS, CHANNELS = 1_000, 10
 DELAY_MS = 300_000
-"""Longer than any test: who joins first waits."""
+"""Longer than any test: the member that joins first waits."""
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,9 @@ class Register:
         self.fetches.append(Operation(found.offset, begin, self.tick()))
 
     def faults(self) -> list[str]:
-        """Why the history is none of a register on which one thing happens after the other."""
+        """The operations for which the history is none of a register on which one thing happens
+        after the other.
+        """
         by_value = {each.value: each for each in self.commits}
         by_value[-1] = Operation(-1, 0, 0)
         faults = []
@@ -181,7 +183,9 @@ def test_a_thousand_joins_that_wait_hold_up_nobody(cluster: LocalCluster) -> Non
 
 
 class Handover:
-    """Counts records by partition in memory; what it loses it leaves to whoever gets it."""
+    """Counts records by partition in memory; it leaves the counts of a partition that it loses to
+    the next owner.
+    """
 
     def __init__(self, left: dict[TopicPartition, int]) -> None:
         self.left = left

@@ -1,7 +1,7 @@
 """Every example of every `--help`, typed into a shell beside a cluster that has what they name.
 
-What would go on until Ctrl-C, or takes long, is shortened as `SHORTER` says; nothing else is
-changed.
+An example that would go on until Ctrl-C, or takes long, is shortened as `SHORTER` says; nothing
+else is changed.
 """
 
 from __future__ import annotations

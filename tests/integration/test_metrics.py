@@ -216,7 +216,7 @@ def test_every_alert_fires_for_its_trouble_and_for_nothing_else(
     known = {name for name, _ in well}
     more = seen_by_prometheus(coordinating).items()
     well.update({at: number for at, number in more if at[0] not in known})
-    # the disk of whoever runs this may be as full as it likes
+    # the disk of the machine that runs this may be as full as it likes
     for name, labels in well:
         if name == "pylog_disk_free_bytes":
             well[name, labels] = well["pylog_disk_total_bytes", labels]

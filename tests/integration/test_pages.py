@@ -1,4 +1,4 @@
-"""What the pages of the documentation write down runs, and the site has all of them.
+"""The code in the pages of the documentation runs, and the site has all pages.
 
 `tests/spark/test_pages.py` runs the tutorial, which has a step in Spark.
 """

@@ -1,4 +1,4 @@
-"""Transactions on real brokers: what readers see, who is fenced, what survives kills."""
+"""Transactions on real brokers: reads, fencing, kills."""
 
 from __future__ import annotations
 

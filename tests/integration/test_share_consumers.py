@@ -1,4 +1,4 @@
-"""Share consumers of a running cluster: who gets what, and what becomes of it."""
+"""Share consumers of a running cluster: the records that each gets, and their acknowledgement."""
 
 from __future__ import annotations
 

@@ -79,14 +79,14 @@ class Table:
         self.topic_id = self.reader.topics([topic])[topic].topic_id
 
     def bounds(self) -> list[tuple[int, int]]:
-        """Where each partition begins and ends."""
+        """The offsets at which each partition begins and ends."""
         first, last = self.reader.offsets_at(
             self.partitions, (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
         )
         return [(first[each].offset, last[each].offset) for each in self.partitions]
 
     def rows(self, partition: int) -> list[bytes | None] | None:
-        """What the partition has between its bounds; None where it was overwritten meanwhile."""
+        """The rows of the partition between its bounds; None where it was overwritten meanwhile."""
         first = self.bounds()[partition][0]
         try:
             return self.world.committed(self.topic, partition, first)
@@ -153,8 +153,8 @@ def test_a_topic_is_overwritten(
 def test_batches_overwrite_one_after_the_other(
     world: RawTransactions, topic: str, sink: RawSink, table: Table
 ) -> None:
-    """Whoever looks meanwhile finds the rows of one batch, or of the next one, and never both; nor
-    none. Bounds and rows are two questions, so that a partition may be overwritten in between.
+    """A reader meanwhile finds the rows of one batch, or of the next one, and never both; nor none.
+    Bounds and rows are two questions, so that a partition may be overwritten in between.
     """
     old_rows(world, topic)
     seen: set[tuple[bytes | None, ...]] = set()

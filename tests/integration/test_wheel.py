@@ -49,7 +49,7 @@ def test_an_installed_wheel_knows_its_application_and_settings(tmp_path: Path) -
         assert (documentation / name).read_bytes() == (ROOT / name).read_bytes()
     (licence,) = installed.glob("pylog_spark-*.dist-info/licenses/LICENSE")
     assert licence.read_text() == (ROOT / "LICENSE").read_text()
-    # Where Python reads it at its start.
+    # Python reads it there at its start.
     pth = "_pylog_pyspark_files.pth"
     assert (installed / pth).read_text() == (ROOT / "pyspark_pylog" / pth).read_text()
 

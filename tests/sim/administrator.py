@@ -1,8 +1,8 @@
 """Administrators at work while everything runs: they delete records and topics, grow, reconfigure.
 
 One command at a time, each repeated until it is answered: its outcome may be unknown in between, as
-it is to a person whose connection broke. What the ghost state may believe follows from the asking
-(records may go from then on) and from the answer (then they have to stay away).
+it is to a person whose connection broke. The ghost state's belief follows from the asking (records
+may go from then on) and from the answer (then they have to stay away).
 """
 
 from __future__ import annotations
@@ -164,8 +164,9 @@ class Administrator(Actor):
         self._ask(ControllerProcess.serve_move, request, heard)
 
     def help_empty_partitions(self) -> None:
-        """At the end, every second: whoever is there leads what nobody may lead and nothing was
-        committed to. It was made by a controller that did not know yet who had died.
+        """At the end, every second: have any live replica lead a partition that nobody may lead and
+        to which nothing was committed. Such a partition was made by a controller that did not know
+        yet which brokers had died.
         """
         empty = self._empty_partitions()
         if empty:
@@ -295,8 +296,9 @@ class Administrator(Actor):
         self._ask(ControllerProcess.serve_elect_leaders, ElectLeaders(unclean=False), heard)
 
     def elect_unclean(self, topic_id: TopicId, number: int, attempts: int = 10) -> None:
-        """Whoever is there leads, whatever it lacks; again until somebody does. But not what has
-        lost pages in the middle meanwhile: nobody who copies from that can go on behind them.
+        """Have any live replica lead, whatever it lacks; ask again until one does. But not a
+        replica that has lost pages in the middle meanwhile: a follower that copies from it cannot
+        go on behind them.
         """
         record = self.cluster.image.partition(topic_id, number)
         if record is None or record.leader >= 0 or not attempts:

@@ -68,7 +68,8 @@ if TYPE_CHECKING:
 
 
 _GO_ON_TO_THE_END = (Pool, BrokerMembership)
-"""Whose steps are done while the logs are being closed; requests are not served any more."""
+"""The actors whose steps are done while the logs are being closed; requests are not served any
+more."""
 
 
 class BrokerProcess(Actor):

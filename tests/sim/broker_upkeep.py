@@ -1,7 +1,7 @@
 """The upkeep of a simulated broker's logs as time passes: syncs, checkpoints, retention, passes of
 the cleaner. The shells of the product do the same on their loop and pool.
 
-Whatever retention takes is judged here, by the rules of `tests.sim.contents`.
+Every deletion by retention is judged here, by the rules of `tests.sim.contents`.
 """
 
 from __future__ import annotations

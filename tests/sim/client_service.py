@@ -2,7 +2,8 @@
 
 A produce stream's messages hold several requests, and are answered in their order; one with a
 compressed batch is looked at beside the loop first, and what came behind it waits. A fetch stream
-has one fetch under way, which may stand. Whatever leaves is checked against the ghost state first.
+has one fetch under way, which may stand. Every answer is checked against the ghost state before it
+leaves.
 """
 
 from __future__ import annotations
@@ -336,7 +337,7 @@ class ClientService:
                 check_divergence(ghost, self._process.broker_id, item, data)
 
     def cancelled(self, call: Call) -> None:
-        """Its connection broke. What was to be produced stays to be."""
+        """Its connection broke. Its produce requests go on."""
         core = self._process.core
         if self._fetches.get(call.stream) is call:
             del self._fetches[call.stream]

@@ -99,13 +99,13 @@ class Client(Actor):
         raise NotImplementedError
 
     def connected(self) -> None:
-        """There is a connection to who is said to lead."""
+        """There is a connection to the broker that is said to lead."""
         raise NotImplementedError
 
 
 class WandererClient(Client):
     """Reads here and there, also where records are deleted already; asks for offsets by time, and
-    where epochs end. What it is given must be committed.
+    where epochs end. The records that it is given must be committed.
     """
 
     def __init__(

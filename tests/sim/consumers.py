@@ -362,7 +362,8 @@ class ConsumerApp(Actor):
     def _hear_out_of_range(self, asked: FetchItem) -> None:
         """A leader that was deposed and has not heard of it answers by what it has (as in Kafka).
         The epoch of the record before would have told it that it knows less, but an application
-        that has sought a bare offset has none. What other leaders say is judged where they say it.
+        that has sought a bare offset has none. Answers of other leaders are judged where they are
+        given.
         """
         tp = asked.topic_partition
         partition = self.positions.partitions.get(tp)

@@ -116,9 +116,9 @@ class WallClock:
 class Trust:
     """The clock that deletions in one log directory may go by: what its broker saw of it.
 
-    How far the clock is ahead counts as far as it was so at every look of the last `retention_ms`:
-    all that was written before them is old by any clock. Small steps (those of a time service) are
-    believed at once: so much earlier something may go. What a broker never saw it cannot heed: a
+    The clock counts as ahead by as much as it was at every look of the last `retention_ms`: all
+    that was written before them is old by any clock. Small steps (those of a time service) are
+    believed at once: so much earlier something may go. A broker cannot heed what it never saw: a
     clock that was right between two looks only; and on a new boot it believes what the clock says
     at the first look, for the machine may have been off for as long.
     """
@@ -150,7 +150,9 @@ class Trust:
 
 
 def may_forget(config: TopicConfig, timestamp: int, bytes_behind: int, trust: Trust) -> str | None:
-    """Why retention must not take a batch of that time, with so many bytes behind it; or None."""
+    """The reason why retention must not take a batch of that time, with so many bytes behind it; or
+    None.
+    """
     if "delete" not in config.cleanup_policy:
         return f"cleanup.policy is {config.cleanup_policy}"
     if 0 <= config.retention_bytes <= bytes_behind:

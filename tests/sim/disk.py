@@ -32,7 +32,7 @@ class Inode:
     def __init__(self) -> None:
         self.data = bytearray()
         self.version = 0  # another one with each change of the bytes
-        self.kept: object = None  # for whoever has read it, to see that it is as it was
+        self.kept: object = None  # for a reader, to see that it is as it was
         self.modified_ms = 0  # by the clock of its machine
         self.synced = bytearray()
         self.changes = 0
@@ -165,8 +165,8 @@ def _apply(
 class Disk:
     """The tree of one machine. Paths are absolute, separated by '/'; errors are OSError's.
 
-    A machine with several disks has one at each of `mounts`. What is on one that fails or is not
-    mounted stays as it is; only processes do not get at it (`tests/sim/files.py`).
+    A machine with several disks has one at each of `mounts`. The files of a disk that fails or is
+    not mounted stay as they are; only processes do not get at them (`tests/sim/files.py`).
     """
 
     def __init__(self, boot: int = 1, mounts: tuple[str, ...] = (DATA_ROOT,)) -> None:

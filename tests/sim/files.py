@@ -24,7 +24,7 @@ class SimFiles:
     def __init__(self, disk: Disk, *, cold_share: float = 0.0, rng: random.Random) -> None:
         self.disk = disk
         self.pool: Pool | None = None
-        """Whose threads wait at the disk."""
+        """The pool whose threads wait at the disk."""
         self.alive = True
         self.has_missed_a_disk = False
         """Whether this process has met a disk that does not work, or is not mounted."""

@@ -347,7 +347,7 @@ class PartitionGhost:
             self.committed_end = batch.last + 1
             self._note_keys(batch, now_ms)
             self._note_transactions(batch)
-        # What an unclean leader has may lack whole batches below its mark, which a cleaner took.
+        # An unclean leader's log may lack whole batches below its mark, which a cleaner took.
         may_lack = self.is_lossy and self.may_compact
         inside = any(b.base < high_watermark <= b.last for b in shadow.batches[first:])
         if self.committed_end != high_watermark and (inside or not may_lack):
@@ -397,9 +397,9 @@ class PartitionGhost:
             self.transactions.add(batch.base, batch.last, *producer, original.ends)
 
     def check_last_stable(self, broker: BrokerId, told: int) -> None:
-        """I7, at a broker that leads. What has read its log from the files takes a marker that it
-        has found there for one that is committed (as in Kafka): the decision is, so that the next
-        leader gets the same marker.
+        """I7, at a broker that leads. A broker that has read its log from the files takes a marker
+        that it has found there for one that is committed (as in Kafka): the decision is, so that
+        the next leader gets the same marker.
         """
         shadow = self.shadow(broker)
         shadow.last_stable = told
@@ -455,7 +455,7 @@ class PartitionGhost:
         self._behind_ms = max(self._behind_ms, -ahead_ms)
 
     def why_not_gone(self, offset: int, now_ms: int) -> str | None:
-        """Why a cleaner must not have taken that committed record; None when it may."""
+        """The reason why a cleaner must not have taken that committed record; None when it may."""
         index = bisect_left(self._bases, offset + 1) - 1
         batch = self.committed[index]
         original = self.contents.of(batch.mark)

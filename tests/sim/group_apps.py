@@ -1,4 +1,4 @@
-"""The groups of a run: who takes part in them, and what befalls the members.
+"""The groups of a run: their members, and what befalls them.
 
 A member comes and goes, crashes, is restarted under its instance id, is late to poll, is paused,
 reads something else for a while, or comes back with the other protocol. At the end all are good.
@@ -87,7 +87,7 @@ class Groups:
             CONSUMER_OFFSETS, self._swarm.partitions, swarm.replication_factor, config
         )
 
-    # ---- who takes part
+    # ---- members
 
     def start(self) -> None:
         """The groups, one member after the other."""

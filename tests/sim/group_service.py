@@ -1,8 +1,8 @@
 """The groups of a simulated broker: the product's shards, their shell and their handlers.
 
 They run on the broker's loop in simulated time, over its replica manager, and are asked by messages
-of the protocol. Whatever they write is noted for the ghost state first, and what an answer
-promises is compared with what is committed before it leaves.
+of the protocol. All that they write is noted for the ghost state first, and what an answer promises
+is compared with what is committed before it leaves.
 """
 
 from __future__ import annotations

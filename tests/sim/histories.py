@@ -12,7 +12,7 @@ WIDTH_MAX = 240
 
 
 class Histories:
-    """By process. What is noted is put into words only when somebody asks."""
+    """The events of each process, put into words only when somebody asks."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, deque[tuple[int, str, object]]] = {}

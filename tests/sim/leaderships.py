@@ -2,7 +2,7 @@
 
 Here every partition is told of, and after each step of the core the belief must be what holds: a
 broker that was told to lead, and not that this is over, leads, in that epoch and up to that high
-watermark; and whoever leads was told.
+watermark; and a broker that leads was told so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def logs_to_check(
     effects: Iterable[Effect], partitions: Iterable[Partition]
 ) -> dict[TopicPartition, Log]:
     """The logs that count after a step: those that work, and those that failed only after the step
-    had told of a commit. What is committed has been answered, and stays so.
+    had told of a commit. A commit has been answered, and stays one.
     """
     moved = {
         (each.topic_id, each.topic_partition)

@@ -408,7 +408,7 @@ class Nemesis:
             self.cluster.administrator.recreate()
 
     def _unclean(self, attempts: int) -> None:
-        """All who may lead die while somebody is left who may not, and is made to."""
+        """All replicas that may lead die while one is left that may not, and is made to."""
         cluster = self.cluster
         if self.stopped or any(node.damaged for node in cluster.brokers.values()):
             return

@@ -27,7 +27,8 @@ AGAIN_MS = 3
 class ToldEnd:
     """A leader tells the latest offset and dies, before its followers have heard of it.
 
-    They do not hear each other either for a while, and who leads next is asked until it answers.
+    They do not hear each other either for a while, and the next leader is asked until it
+    answers.
     """
 
     def __init__(self, nemesis: Nemesis) -> None:

@@ -108,8 +108,9 @@ class PartitionTransactions:
     def last_stable_offset(
         self, high_watermark: int, known_to: int = 0, ended: Collection[int] = ()
     ) -> int:
-        """Up to where readers of committed records may go while that is committed. Markers below
-        `known_to` count as well, and those that have ended what is open of the producers `ended`.
+        """The offset up to which readers of committed records may go while that is committed.
+        Markers below `known_to` count as well, and those that have ended what is open of the
+        producers `ended`.
         """
         firsts = [begun.first for begun in self.open if begun.producer_id not in ended]
         for each in reversed(self.ended):

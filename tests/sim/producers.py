@@ -1,9 +1,10 @@
 """Applications that send: the product's producer core, `Sender` with its accumulator, on simulated
 streams.
 
-What the product's shell does on its loop is done here on simulated time: requests that wait for one
-stream go in one message, a broken stream is made anew, metadata are asked for when the core wants
-them. What became of each record is remembered, and compared with what is committed at the end.
+The work of the product's shell on its loop is done here on simulated time: requests that wait for
+one stream go in one message, a broken stream is made anew, metadata are asked for when the core
+wants them. The outcome of each record is remembered, and compared with what is committed at the
+end.
 """
 
 from __future__ import annotations

@@ -238,7 +238,8 @@ def unary(
     timeout_ms: float,
     post: Callable[[str, str, Deliver], None] | None = None,
 ) -> None:
-    """One call to whoever is the server when it arrives: `handler(server, value, answer)`.
+    """One call to the process that is the server when it arrives: `handler(server, value,
+    answer)`.
 
     `on_answer` hears the first answer, or None after `timeout_ms`. `post` takes the request to the
     server; None: the network does.

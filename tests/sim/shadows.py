@@ -554,7 +554,7 @@ def _holds_nothing(node: Inode) -> bool:
 
 
 def _topic_id_in(disk: Disk, path: str) -> str:
-    """Whose partition the directory holds, by its own file."""
+    """The topic id of the partition in the directory, by its own file."""
     node = disk.find(f"{path}/{PARTITION_METADATA}")
     if not isinstance(node, Inode):
         return ""

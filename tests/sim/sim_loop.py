@@ -1,8 +1,8 @@
-"""An event loop of asyncio in simulated time: what the product's shells of coordinators run on.
+"""An event loop of asyncio in simulated time, on which the product's shells of coordinators run.
 
 Callbacks run in the order in which they were asked for, each a moment after, so that several
-requests and news may come within one turn of a shell. What is under way when the process dies goes
-on no more.
+requests and news may come within one turn of a shell. Work that is under way when the process dies
+goes on no more.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class SyncOverCut:
     """A log is cut while a sync of it is under way, is written on, and its machine loses power.
 
     A leader that nobody hears but its clients writes a tail that its followers do not have. Its
-    disk stalls under a sync of that, and works again when the log has been cut. What is written
-    then, up to where the sync should have reached, was synced by nobody.
+    disk stalls under a sync of that, and works again when the log has been cut. Nobody has synced
+    the records that are written then, up to where the sync should have reached.
     """
 
     def __init__(self, nemesis: Nemesis) -> None:
@@ -198,7 +198,7 @@ class CheckpointOverNews:
         self._nemesis.when(is_newer, self._go_on, NEWER_WITHIN_MS, self._go_on)
 
     def _go_on(self) -> None:
-        """Whatever was written meanwhile, the older one comes through."""
+        """The older checkpoint comes through, after whatever was written meanwhile."""
         self._process.pool.is_stalled = False
         if self._is_alive() and self._checkpoints() != self._files:
             self._cluster.sometimes["checkpoint over a newer one"] += 1

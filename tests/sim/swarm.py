@@ -336,7 +336,9 @@ def with_transactions(swarm: Swarm, rng: random.Random) -> Swarm:
 
 
 def with_groups(swarm: Swarm, rng: random.Random) -> Swarm:
-    """Consumers share the topic out. Where what was promised may be lost there are none."""
+    """Consumers share the topic out. There are none in runs in which committed records may be
+    lost.
+    """
     if "unclean" in swarm.faults:
         return swarm
     chosen = tuple(fault for fault in MEMBER_FAULTS if rng.random() < 0.6)

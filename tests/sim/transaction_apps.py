@@ -1,4 +1,4 @@
-"""The transactional producers of a run: who has which transactional id, and what befalls them.
+"""The transactional producers of a run: their transactional ids, and what befalls them.
 
 A producer crashes in the middle, is late, stands still for longer than its transaction may last, or
 is followed by another instance while it believes to be the only one. At the end all are good.
@@ -75,7 +75,7 @@ class TransactionApps:
             TRANSACTION_STATE, self._swarm.partitions, swarm.replication_factor, config
         )
 
-    # ---- who takes part
+    # ---- producers
 
     def start(self) -> None:
         """One producer after the other."""

@@ -2,11 +2,11 @@
 
 I12: a partition is in a transaction by the coordinator's log before it is written to; a marker is
 written when its decision is committed there, says the same, and stands in every partition when the
-transaction is complete; who decides otherwise than was asked has a reason. I14: the memory of a
-coordinator is what its log says. I10: what is answered as begun, added or ended is. C: of a
-transaction that its producer knows to be committed readers of committed records see each record
-once, in order; of one that it knows to be aborted, or has not asked to commit, none; of any other
-all or none.
+transaction is complete; a coordinator that decides otherwise than was asked has a reason. I14: the
+memory of a coordinator is what its log says. I10: what is answered as begun, added or ended is. C:
+of a transaction that its producer knows to be committed readers of committed records see each
+record once, in order; of one that it knows to be aborted, or has not asked to commit, none; of any
+other all or none.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class TransactionGhost:
         self._owners: set[_Identity] = set()  # that the log has given to anybody
         self._looked_at: Counter[PartitionKey] = Counter()
         self.unasked: set[_Identity] = set()
-        """Whose transaction a coordinator has aborted by itself."""
+        """The identities whose transaction a coordinator has aborted by itself."""
         self.clients: list[ClientTransaction] = []
         self._asked: dict[_Identity, set[bool]] = {}
         self._marked: set[tuple[TopicPartition, int, int]] = set()

@@ -1,7 +1,8 @@
 """Applications that send in transactions: the product's producer core with its transactions, and a
 user who begins, sends, and commits or aborts.
 
-What the user has heard of each transaction is remembered, and compared with what readers see.
+The outcome of each transaction, as the user heard it, is remembered, and compared with what readers
+see.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 that has what they made of it.
 
 One group and one transactional id belong together, as one instance after the other takes all
-partitions. Each record that readers of committed records see counts once, whoever crashes.
+partitions. Each record that readers of committed records see counts once, whichever process
+crashes.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class _Reader(ConsumerApp):
         return sorted(self.positions.partitions)
 
     def place(self, tp: TopicPartition) -> int:
-        """Up to where it has read."""
+        """The offset up to which it has read."""
         return self._read[tp].position
 
     def _take(self, parts: Parts) -> None:

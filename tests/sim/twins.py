@@ -81,7 +81,7 @@ def check_divergence(
 
 
 def _upper(ghost: PartitionGhost, shadow: Shadow, query: OffsetQuery) -> int:
-    """Up to where the asker may read."""
+    """The offset up to which the asker may read."""
     is_held_back = query.read_committed and ghost.transactions.begun
     return shadow.last_stable if is_held_back else shadow.high_watermark
 

@@ -681,8 +681,8 @@ def _moving_leaders(swarm: Swarm) -> Swarm:
 
 
 def _impatient(swarm: Swarm) -> Swarm:
-    """Batches that nobody answers in time, on logs that do not begin at 0. What is refused again
-    and again is not asked for too often, or a run takes long.
+    """Batches that nobody answers in time, on logs that do not begin at 0. A long backoff keeps
+    refused batches from being sent too often, or a run would take long.
     """
     swarm = _much_forgotten(swarm)
     clients = replace(

@@ -38,9 +38,9 @@ class Pool:
         self._workers: dict[_Worker, None] = {}
         self._is_ending = False
         self.current: _Worker | None = None
-        """Whose turn it is; None: the process's own loop's."""
+        """The worker whose turn it is; None: it is the process's own loop's."""
         self.is_stalled = False
-        """The disk answers nobody: whoever waits for it goes on waiting."""
+        """The disk answers nobody: a thread that waits for it goes on waiting."""
 
     def run(
         self,
@@ -114,7 +114,7 @@ class Pool:
             worker.pause()
 
     def abandon(self) -> None:
-        """The process is gone, and its threads with it. One of them may be who says so."""
+        """The process is gone, and its threads with it. One of them may be the one that says so."""
         for worker in list(self._workers):
             if worker is not self.current:
                 worker.abandon()
@@ -159,7 +159,7 @@ class _Worker:
     def _run(self) -> None:
         try:
             self.outcome = self._work()
-        except BaseException as error:  # noqa: BLE001  handed to who asked for the work
+        except BaseException as error:  # noqa: BLE001  handed to the caller that asked for the work
             self.outcome = error
         self.done = True
         self._turn_is_over.release()

@@ -1,6 +1,6 @@
-"""What most tests here share: one Spark session, because starting the JVM costs more than most of
-them, and for each test a cluster in this process. Modules with a cluster of another kind have a
-fixture of that name themselves.
+"""The fixtures that most tests here share: one Spark session, because starting the JVM costs more
+than most of them, and for each test a cluster in this process. Modules with a cluster of another
+kind have a fixture of that name themselves.
 """
 
 from __future__ import annotations

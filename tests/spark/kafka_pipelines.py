@@ -42,7 +42,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What each is given: `out` is a topic of its own with three partitions, `folder` is empty."""
+    """The arguments of each pipeline: `out` is a topic of its own with three partitions, `folder`
+    is empty.
+    """
 
     spark: SparkSession
     servers: str
@@ -100,7 +102,7 @@ def topic1(at: Surroundings) -> DataFrame:
 
 G = "guide, Creating a Kafka Source for Streaming Queries: "
 LATE = [f"late-{n}" for n in range(5)]
-"""What is sent when a stream that begins at the end has begun."""
+"""The records that are sent when a stream that begins at the end has begun."""
 
 
 @pipeline(G + "subscribe to 1 topic", LATE)

@@ -1,4 +1,4 @@
-"""What docs/spark.md and the README write down for Spark is run as it stands there."""
+"""The code for Spark in docs/spark.md and the README runs as it stands there."""
 
 from __future__ import annotations
 

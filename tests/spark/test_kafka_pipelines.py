@@ -149,7 +149,7 @@ def check_runs(pipeline: Pipeline, at: Surroundings, folder: Path) -> None:
             rows = sorted(as_text(row.value) for row in got.select("value").collect())
     else:
         rows = written_to(at.out, at.servers)
-    # What was sent late to those that begin at the end, the others may see or not.
+    # Records that were sent late, to pipelines that begin at the end, others may see or not.
     asked = [row for row in rows if not row.lower().startswith("late") or row in pipeline.rows]
     assert tuple(asked) == pipeline.rows
 

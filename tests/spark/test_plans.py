@@ -1,6 +1,4 @@
-"""What Spark's plans make of the source: one source twice, an idle one beside a busy one,
-watermarks.
-"""
+"""The source in Spark's plans: one source twice, an idle one beside a busy one, watermarks."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_a_time_that_no_record_has(cluster: FakeCluster, reads: Reads) -> None:
     assert "[PYLOG_NO_OFFSET_AT_TIME] startingTimestamp=3500: a-1" in str(error.value)
     assert "startingOffsetsByTimestampStrategy=latest" in str(error.value)
     assert sum(reads.run(startingTimestamp=2500)) == 3
-    # What is written before the ending time counts, also when the frame is used again.
+    # Records from before the ending time count, also when the frame is used again.
     frame = reads.batch(endingTimestamp=5000)
     assert len(values(frame)) == 5
     for time in (4500, 5000, 5500):

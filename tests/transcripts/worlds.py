@@ -1,6 +1,6 @@
 """The cores that transcripts talk to: a command is a method, its words are the arguments.
 
-What a command gives are effects; they are written below it. `key=value` are named arguments.
+A command gives effects, which are written below it. `key=value` are named arguments.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ProducerWorld:
         return [*world.sender.on_metadata(world.now_ms)]
 
     def states(self) -> list[object]:
-        """Of what is not resolved."""
+        """The states of the batches that are not resolved."""
         return [_state(batch) for batch in self._world.accumulator.incomplete]
 
 
@@ -270,7 +270,7 @@ class LeaderWorld:
 
 
 class ControllerWorld:
-    """A controller that commits at once, and one partition. What comes out are its records."""
+    """A controller that commits at once, and one partition. Its records come out."""
 
     def __init__(self, brokers: str = "1,2,3", **config: str) -> None:
         self._shell = ControllerShell()

@@ -122,7 +122,7 @@ class Worker:
 
 
 def say(what: str, more: str = "") -> None:
-    """A line for whoever started it."""
+    """A line for the process that started it."""
     print(what, " ".join(more.split()), flush=True)
 
 

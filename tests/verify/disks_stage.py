@@ -1,6 +1,6 @@
 """Three brokers whose log directories are small file systems of their own, and a load over them.
 
-Here: setting it up, waiting, judging. What is done to the disks is in `disks_fills` and
+Here: setting it up, waiting, judging. The faults of the disks are in `disks_fills` and
 `disks_faults`.
 """
 

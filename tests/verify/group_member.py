@@ -114,7 +114,7 @@ class Reader:
 
 
 class _Lines:
-    """Tells it to who reads standard output."""
+    """Tells it to the reader of standard output."""
 
     def assigned(self, generation: int, partitions: Sequence[TopicPartition]) -> None:
         self._say("assigned", generation, [tuple(tp) for tp in partitions])

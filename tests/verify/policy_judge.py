@@ -1,6 +1,7 @@
 """The records that a topic of one partition must hold after its policies have changed. Pure.
 
-A producer of one thread writes keys over and over; a value None is a tombstone. Of what is gone:
+A producer of one thread writes keys over and over; a value None is a tombstone. These records may
+be gone:
 
 - from the start: by age (`retention.ms`) or size (`retention.bytes`), under a policy that deletes;
 - from the middle: what a later record of its key has superseded, or a tombstone of its time, under

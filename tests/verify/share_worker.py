@@ -3,7 +3,7 @@
 `python -m tests.verify.share_worker BOOTSTRAP SETTINGS`: as many consumers as the settings say,
 each on a thread. They can be killed and stopped; they leave when standard input ends. Each line is
 a list: what it tells of, the time (monotonic, of the machine; of records that were got, when the
-poll began), and records as [partition, offset, delivery count]. What was accepted is told with the
+poll began), and records as [partition, offset, delivery count]. Accepted records are told with the
 time at which the commit began.
 """
 

@@ -2,13 +2,13 @@
 
 `python -m tests.verify.shares [--records N] [--consumers N] [--seed S]`. Three brokers, a producer,
 and processes with some share consumers each. At the end, of each record that was acknowledged to
-the producer: somebody's accept of it was acknowledged, or whoever accepted it was killed or cut off
-before it heard, or it lies in the group's dead-letter topic: rejected, or delivered as often as the
-limit says. Each record whose rejection was acknowledged lies there, and none that was neither. None
-was delivered again once the lock of its acknowledged accept had ended (what lay in a consumer's
-buffer till then does not count), nor accepted again by somebody to whom it was delivered later;
-none was delivered beyond the limit; and nothing is left of the group's lag. A consumer that was too
-slow may accept what another one has accepted since: brokers pass that over, as Kafka's do.
+the producer: somebody's accept of it was acknowledged, or the consumer that accepted it was killed
+or cut off before it heard, or it lies in the group's dead-letter topic: rejected, or delivered as
+often as the limit says. Each record whose rejection was acknowledged lies there, and none that was
+neither. None was delivered again once the lock of its acknowledged accept had ended (what lay in a
+consumer's buffer till then does not count), nor accepted again by somebody to whom it was delivered
+later; none was delivered beyond the limit; and nothing is left of the group's lag. A consumer that
+was too slow may accept what another one has accepted since: brokers pass that over, as Kafka's do.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Administrators' calls to brokers themselves: what only they can tell, and settings while the
-controller is away. On the loop.
+"""Administrators' calls to brokers themselves, for state that only they know, and for settings
+while the controller is away. On the loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Groups as messages of the Group service, and back; what an operator can do about a refusal."""
+"""Groups as messages of the Group service, and back; and errors that tell an operator what to do
+about a refusal.
+"""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ class DecidedBatch:
     overwritten: tuple[OverwrittenTopic, ...] = ()
 
     def start_of(self, at: TopicPartition, *, with_rows: bool = False) -> tuple[int, ...]:
-        """Where the partition begins since, if the batch has overwritten it; `with_rows`: and has
-        written to it.
+        """The offset at which the partition begins since the batch has overwritten it, alone in a
+        tuple; an empty one where it has not. `with_rows`: also where it has written nothing to it.
         """
         if with_rows and not any(each[:2] == at for each in self.receipt):
             return ()

@@ -63,7 +63,7 @@ async def list_transactions(
 async def describe_transactions(
     cluster: Cluster, ids: Sequence[str], timeout_ms: int
 ) -> Outcomes[str, TransactionDescription]:
-    """Of each transactional id, what its coordinator knows."""
+    """The state of each transactional id, as its coordinator knows it."""
 
     async def ask(
         server: Server, broker: BrokerInfo, part: list[str], left_s: float

@@ -76,7 +76,7 @@ class Cluster:
         """Topics that are in `topics` only because so many calls ask for them."""
         self._on_change = on_change
         self._servers: dict[tuple[Address, int | None], Server] = {}
-        self._gateway: Address | None = None  # who answered last; only with routing by gateway
+        self._gateway: Address | None = None  # that answered last; only with routing by gateway
         self._wanted: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
         self._waiters: list[asyncio.Future[None]] = []
@@ -217,7 +217,7 @@ class Cluster:
         if self._closed:
             raise errors.ClientClosed("the client is closed")
         if not self._waiters:
-            self._unreached_since_ms = None  # whoever begins to wait has the whole time
+            self._unreached_since_ms = None  # a caller that begins to wait has the whole time
         self.refresh_soon(*topics)
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)

@@ -22,7 +22,7 @@ from pylog.rpc.apis import RequestT, ResponseT, UnaryApi
 from pylog.rpc.channel import MESSAGE_BYTES_MAX, aio_channel, through_gateway
 
 WHY_NOT_CONNECTED_S: Final = 0.2
-"""A refusal is instant; whoever swallows packets must not hold up the error that names him."""
+"""A refusal is instant; a server that swallows packets must not hold up the error that names it."""
 
 
 class InFlight(Protocol):

@@ -1,1 +1,1 @@
-"""One framed connection to a broker: its pure core, its socket, and what joins the two."""
+"""One framed connection to a broker: its pure core, its socket, and the link that joins the two."""

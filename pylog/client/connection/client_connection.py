@@ -1,8 +1,8 @@
-"""A client's framed connection without its socket: bytes go in, what they say comes out.
+"""A client's framed connection without its socket: bytes go in, events come out.
 
 Covers the greeting, the cutting of frames, which answer belongs to which call, and the one end that
-each connection has. Does not cover what a stream's messages say, nor who waits for them. Pure:
-whoever reads the socket hands in what came, on whatever thread, one at a time.
+each connection has. Does not cover what a stream's messages say, nor the callers that wait for
+them. Pure: the reader of the socket hands in the bytes that came, on any thread, one at a time.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The consumer: what the user's thread calls, and its half on pylog's loop."""
+"""The consumer: the class that the user's thread calls, and its half on pylog's loop."""

@@ -108,7 +108,7 @@ class ConsumerLoop:
         self._group_calls = group_calls
 
     def notify(self) -> None:
-        """Tell who waits that something came. The lock is held."""
+        """Tell the threads that wait that something came. The lock is held."""
         self.ready.notify_all()
         self.lent.wake()
         if self.listener is not None:

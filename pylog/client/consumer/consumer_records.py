@@ -1,4 +1,4 @@
-"""`ConsumerRecords`: what one poll returns."""
+"""`ConsumerRecords`: the records that one poll returns."""
 
 from __future__ import annotations
 

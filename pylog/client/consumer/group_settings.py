@@ -1,4 +1,6 @@
-"""A consumer's settings of its group, checked: which protocol it speaks, and who shares out."""
+"""A consumer's settings of its group, checked: its protocol, and the assignors that share the
+partitions out.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _RECORDS_MAX: Final = 2**63 - 1
 
 
 class Readable(Protocol):
-    """A consumer, which stands above this module: what a whole read asks of it."""
+    """The methods that a whole read calls of a consumer, which stands above this module."""
 
     def assignment(self) -> set[TopicPartition]: ...
     def end_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]: ...

@@ -1,1 +1,1 @@
-"""The consumer's core: what is read next, from whom, and what answers mean. Pure."""
+"""The consumer's core: positions, fetches, and the meaning of answers. Pure."""

@@ -18,8 +18,8 @@ from pylog.rpc.varint import varint, zigzag
 STANDING_ANSWERS: Final = 64
 """The number of answers to one request, while little comes at a time."""
 STANDING_BYTES: Final = 16 * 1024
-"""Of batches in all these answers: what a consumer may get that it has no room for, or has paused.
-"""
+"""The bytes of batches in all these answers; a consumer may get them although it has no room for
+them, or has paused."""
 _UINT64: Final = 2**64 - 1
 
 

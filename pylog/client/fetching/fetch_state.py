@@ -90,7 +90,7 @@ class Partition:
     error_seen: int | None = None  # the arrival before which records come first
     decoding: Any = None  # the shell's: the chunk that is being handed out
     decoding_arrival: int = 0
-    asked: list[Answer[int]] = field(default_factory=list)  # who waits for its position
+    asked: list[Answer[int]] = field(default_factory=list)  # callers that wait for its position
 
     def become(self, state: FetchState) -> None:
         """Change the state, as far as the table allows it."""

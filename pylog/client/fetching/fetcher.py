@@ -1,7 +1,7 @@
 """The request manager that fetches records: Kafka's `FetchRequestManager`. Pure.
 
-Covers prefetching, long polls that are in the way, and what answers mean. Where a partition is read
-is kept by `Positions`; decoding records and waiting users are the shell's.
+Covers prefetching, long polls that are in the way, and what answers mean. `Positions` keeps the
+position of each partition; decoding records and waiting users are the shell's.
 """
 
 from __future__ import annotations
@@ -363,8 +363,8 @@ class Fetcher:
     def on_fetch_failed(
         self, now_ms: int, broker: int, lane: int = 0, error: errors.PylogError | None = None
     ) -> list[Effect]:
-        """The stream broke. Positions stay; whoever leads now is asked again, but with an `error`,
-        which would come again, only once the user knows.
+        """The stream broke. Positions stay; the present leaders are asked again, but with an
+        `error`, which would come again, only once the user knows.
         """
         flight = self._flights.pop(broker, lane)
         if flight is None:

@@ -2,8 +2,8 @@
 
 The consumer's loop is Kafka's since KIP-848: it looks at one manager after the other, sends what
 each wants to be sent, and sleeps until the earliest of their deadlines. A manager keeps one concern
-(what is fetched, where a position is, who leads), decides from events and the time, and knows of
-the other ones by what they share: `Positions`.
+(fetches, positions, leaders), decides from events and the time, and knows of the other ones by what
+they share: `Positions`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A consumer's part in its group: who reads what, and what has been committed. Pure."""
+"""A consumer's part in its group: membership, assignment and committed offsets. Pure."""

@@ -1,1 +1,1 @@
-"""The producer: what users' threads call, and its half on pylog's loop."""
+"""The producer: the class that users' threads call, and its half on pylog's loop."""

@@ -115,8 +115,8 @@ def compression_of(values: Mapping[str, Any]) -> Compression:
 
 class PlainTime:
     """Processor time that went into encoding without compiled kernels: whether they are worth their
-    loading, which takes as much. A twentieth of the time that passes is forgiven: who sends little
-    never loads them.
+    loading, which takes as much. A twentieth of the time that passes is forgiven: a producer that
+    sends little never loads them.
     """
 
     __slots__ = ("_spent_ns", "_until_ms")

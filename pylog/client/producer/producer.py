@@ -596,8 +596,9 @@ class Producer(Closing, Shown):
         return list(range(self._topic_buffer(topic).partitions))
 
     def refresh(self, topic: str) -> None:
-        """Look the topic up anew, for who keeps a producer idle over times in which a topic may
-        grow, or be deleted and created again. Raises UnknownTopicOrPartition and BootstrapFailed.
+        """Look the topic up anew, for a caller that keeps a producer idle over times in which a
+        topic may grow, or be deleted and created again. Raises UnknownTopicOrPartition and
+        BootstrapFailed.
         """
         self._topic_buffer(topic)
         self._thread.run(self._refresh_once(topic))

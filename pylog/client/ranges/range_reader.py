@@ -1,8 +1,9 @@
 """Blocking reads of fixed offset ranges, for those who plan their own work: Spark tasks.
 
 `RangeReader` tells a topic's bounds and yields the raw batches of `[start, end)` of a partition,
-straight from its leader. It knows nothing of groups, positions or records: who reads decodes, and
-decides what lost offsets mean. The next fetch is under way while the caller works on this one.
+straight from its leader. It knows nothing of groups, positions or records: the caller decodes
+batches, and decides what lost offsets mean. The next fetch is under way while the caller works on
+this one.
 """
 
 from __future__ import annotations
@@ -349,7 +350,7 @@ class RangeReader:
         self, offsets: Mapping[TopicPartition, int], count: int, wait_ms: int
     ) -> bool:
         led = self._by_leader(list(offsets))
-        # Where all leaders together have so many, one of them has at least its share.
+        # Once all leaders together have so many, at least one of them has its share.
         share = max(1, -(-count // len(led)))
         timeout_s = (wait_ms + self._settings["request.timeout.ms"]) / 1000
 
@@ -427,7 +428,7 @@ class RangeReader:
 
         Ends also where the range holds no record (control batches, compaction). Raises
         UnknownTopicId when the topic was deleted or re-created, RequestTimedOut with the last fault
-        after `default.api.timeout.ms` without progress. Checksums are for who decodes.
+        after `default.api.timeout.ms` without progress. Checksums are for the decoder to check.
         """
         fetcher = RangeFetcher(
             self._cluster,
@@ -450,7 +451,7 @@ class RangeReader:
         await self._cluster.close()
 
     def _on_fork(self) -> None:
-        """In a forked child, who makes a reader of its own."""
+        """In a forked child, nothing: it makes a reader of its own."""
 
     def _close_at_exit(self) -> None:
         """The interpreter ends."""

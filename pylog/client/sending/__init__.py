@@ -1,1 +1,1 @@
-"""The producer's core: batches, their order, and what answers mean. Pure."""
+"""The producer's core: batches, their order, and the meaning of answers. Pure."""

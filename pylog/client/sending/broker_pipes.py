@@ -148,7 +148,7 @@ class Pipes:
         return batches
 
     def rest(self, now_ms: int) -> None:
-        """Everything that can go has gone: note who has nothing to do."""
+        """Everything that can go has gone: note the brokers that have nothing to do."""
         for pipe in self._pipes.values():
             if not pipe.in_flight and pipe.idle_ms < 0:
                 pipe.idle_ms = now_ms

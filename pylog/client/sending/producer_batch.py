@@ -62,16 +62,17 @@ class Batch:
     exist from the first record that has some.
 
     One thread, its topic's owner, may add a plain value, or a value and its key, without the
-    producer's lock (`Producer.send`), whoever else adds or closes holds it. That is safe as long as
-    a statement sees what an earlier one of any thread did (the interpreter's lock): who closes sets
-    `closed` first and counts then; who adds looks at `closed` last. If it is not set, the record
-    was counted; if it is, whether the record's index is below the count tells, under the lock. A
-    record that came too late stays behind the count, where nobody looks. A thread that adds has
-    the batch in hand before it looks at the owner: if that is another thread by then, the batch is
-    closed; and the lists before it looks for room: a batch that is closed and done has others.
+    producer's lock (`Producer.send`); every other thread that adds or closes holds it. That is safe
+    as long as a statement sees what an earlier one of any thread did (the interpreter's lock): a
+    thread that closes sets `closed` first and counts then; one that adds looks at `closed` last. If
+    it is not set, the record was counted; if it is, whether the record's index is below the count
+    tells, under the lock. A record that came too late stays behind the count, where nobody looks. A
+    thread that adds has the batch in hand before it looks at the owner: if that is another thread
+    by then, the batch is closed; and the lists before it looks for room: a batch that is closed and
+    done has others.
 
-    `delivery` (who waits for the batch) and `handle` (the last one given out) belong to the shell;
-    the sender owns all that stands below them.
+    `delivery` (the callers that wait for the batch) and `handle` (the last one given out) belong to
+    the shell; the sender owns all that stands below them.
     """
 
     __slots__ = (

@@ -20,8 +20,8 @@ class RecordTimes:
     """Grows while its batch is open. `until_ns` is the wall clock up to which records have the
     timestamp of the one before; a clock that steps back is followed by the next batch.
 
-    Of runs that begin at the same record the last one counts: whoever noted the first was
-    interrupted before it added the record.
+    Of runs that begin at the same record the last one counts: the thread that noted an earlier one
+    was interrupted before it added the record.
     """
 
     __slots__ = ("runs", "until_ns")

@@ -309,8 +309,8 @@ class Sender:
         self, now_ms: int, pipe: Pipe, fault: str, too_large: TooLarge, effects: list[Effect]
     ) -> set[Batch]:
         """Fail, or take apart, the batches that by themselves are larger than a message may be;
-        gives all that stood behind the first of them, and so did not arrive. Where none is, it was
-        several together: there will be fewer.
+        gives all that stood behind the first of them, and so did not arrive. Where no batch is so
+        large, the message held several: the next ones hold fewer.
         """
         self.dispatcher.request_bytes_max = min(
             self.dispatcher.request_bytes_max, too_large.limit // 2

@@ -1,4 +1,5 @@
-"""The transactions of one producer: what the user may do now, and what is asked of coordinators.
+"""The transactions of one producer: the calls that the user may make now, and the requests to
+coordinators.
 
 Pure: events in, effects out; Kafka's `TransactionManager`. Owned by the sender, under the
 producer's lock. Not here: records and their batches, which the sender sends, and fails where `doom`
@@ -174,7 +175,8 @@ class Transactions:
 
     def adopt(self, transactional_id: str, producer_id: int, producer_epoch: int) -> None:
         """Write for a transaction that its coordinator has opened under this identity: what is sent
-        from now on belongs to it. The one adopted before is prepared, and left to whoever ends it.
+        from now on belongs to it. The one adopted before is prepared, and left to its coordinator
+        to end.
         """
         self._nothing_pending(ADOPT)
         if self.state is not _S.UNINITIALIZED and not (

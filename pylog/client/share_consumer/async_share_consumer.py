@@ -144,7 +144,7 @@ class AsyncShareConsumer(AsyncClosing, Generic[K, V]):
         self._inner.set_acknowledgement_commit_callback(callback)
 
     def acquisition_lock_timeout_ms(self) -> int | None:
-        """For how long records are locked for the consumer that got them."""
+        """The time for which records are locked for the consumer that got them."""
         return self._inner.acquisition_lock_timeout_ms()
 
     def wakeup(self) -> None:

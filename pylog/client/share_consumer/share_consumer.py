@@ -448,8 +448,8 @@ class ShareConsumer(Closing, Shown, Generic[K, V]):
                 self._core.listen(callback)
 
     def acquisition_lock_timeout_ms(self) -> int | None:
-        """For how long records are locked for the consumer that got them (KIP-1222), as a broker
-        told last; None before the first records.
+        """The time for which records are locked for the consumer that got them (KIP-1222), as a
+        broker told last; None before the first records.
         """
         with self._use():
             return self._core.requests.lock_timeout_ms

@@ -1,4 +1,6 @@
-"""Acknowledgements on their way: what is sent together, and what becomes of it. Pure."""
+"""Acknowledgements on their way: the parcels in which they are sent, and the outcome of each.
+Pure.
+"""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class ShareRequests:
         """Whether a poll waits for records, or its first look is still to be made."""
         self.buffer: deque[Acquired] = deque()
         self.lock_timeout_ms: int | None = None
-        """For how long records are acquired, as a broker has told last."""
+        """The time for which records are acquired, as a broker has told last."""
         self._settings = settings
         self._metadata = metadata
         self._leaders = leaders

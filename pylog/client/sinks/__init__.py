@@ -1,1 +1,3 @@
-"""Batches of queries that count once: what tasks and drivers ask of the coordinator of a sink."""
+"""Batches of queries that count once: the requests of tasks and drivers to the coordinator of a
+sink.
+"""

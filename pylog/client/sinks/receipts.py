@@ -17,9 +17,9 @@ SERVERS: Final = "PYLOG_BOOTSTRAP_SERVERS"
 
 @dataclass(frozen=True, slots=True)
 class WriteReceipt:
-    """What a batch has written to a sink. `ranges`: its records of each partition lie from the
-    first to the last offset, with what others wrote meanwhile between them. `overwritten`: topics
-    that have nothing of before.
+    """The offsets of the records that one batch has written to a sink. `ranges`: of each partition
+    from the first to the last; records of other writers may lie between them. `overwritten`: topics
+    whose older records the batch has replaced.
     """
 
     query_id: str
@@ -37,8 +37,9 @@ def write_receipts(
     bootstrap_servers: str | Iterable[str] | None = None,
     timeout: float | None = None,
 ) -> list[WriteReceipt]:
-    """What the last batch that counts has written, of each sink of the query, by sink id. Of a
-    progress it is the progress's batch; nothing where that had no rows, or does not count yet.
+    """The receipt of the last batch that counts, of each sink of the query, in the order of sink
+    ids. Of a progress it is that of the progress's batch; none where the batch had no rows, or does
+    not count yet.
 
     `query_or_progress` is a StreamingQuery, one of its progresses, or the query's id.
     `bootstrap_servers`: where the sinks are; else what the environment has as

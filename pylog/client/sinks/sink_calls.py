@@ -95,7 +95,9 @@ class SinkCalls:
     async def abort(
         self, sink: SinkKey, run_id: str, batch_id: int, timeout_ms: int, *, ends_run: bool
     ) -> int:
-        """How many open attempts of the batch, or of the whole run, were aborted."""
+        """The number of open attempts that were aborted, of the batch or, where it `ends_run`, of
+        the whole run.
+        """
         request = sink_wire.abort_request(sink, run_id, batch_id, ends_run=ends_run)
         response = await self._ask(sink, apis.ABORT_SINK_BATCH, request, timeout_ms, "abort")
         return int(response.attempts)
@@ -106,7 +108,9 @@ class SinkCalls:
         await self._ask(sink, apis.ABORT_SINK_BATCH, request, timeout_ms, "abort an attempt")
 
     def ports(self, sink: SinkKey) -> CoordinatorPorts:
-        """How a process without metadata reaches the coordinator."""
+        """The coordinator that was found last (-1: none), and the brokers' framed ports: enough for
+        a process without metadata to call it.
+        """
         cluster = self._cluster
         ports: tuple[FramedPort, ...] = ()
         if cluster.settings.framed and not cluster.settings.by_gateway:

@@ -69,8 +69,8 @@ class SinkDecider:
         return sink_wire.decision_of(response.decision), response.is_new
 
     def abort(self, sink: SinkKey, run_id: str, batch_id: int, *, ends_run: bool) -> int:
-        """How many open attempts of the batch were aborted, and of the whole run where it
-        `ends_run`: it writes nothing more then. Raises as `decide`.
+        """The number of open attempts that were aborted, of the batch or, where it `ends_run`, of
+        the whole run, which writes nothing more then. Raises as `decide`.
         """
         request = sink_wire.abort_request(sink, run_id, batch_id, ends_run=ends_run)
         return int(self._ask(sink, apis.ABORT_SINK_BATCH, request).attempts)

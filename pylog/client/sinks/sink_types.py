@@ -1,5 +1,5 @@
-"""What tasks, drivers and the coordinator of a sink tell each other, as values. They are pickled on
-their way from tasks to the driver, whose process imports nothing for them.
+"""The values that tasks, drivers and the coordinator of a sink exchange. They are pickled on their
+way from tasks to the driver, whose process imports nothing for them.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class SinkMember(NamedTuple):
 
 
 class SinkRange(NamedTuple):
-    """Where records of a batch lie: from the first to the last, with what others wrote meanwhile
-    between them.
+    """The offsets of a batch's records in one partition, from the first to the last; records of
+    other writers may lie between them.
     """
 
     topic: str
@@ -84,8 +84,8 @@ class SinkDecision(NamedTuple):
 
 
 class SinkBatch(NamedTuple):
-    """What a driver wants decided. `keep_ms`: for how long it is remembered. With `overwritten`
-    there is a member.
+    """A batch about which a driver asks for a decision. `keep_ms`: for how long the decision is
+    remembered. A batch that has `overwritten` topics has a member.
     """
 
     sink: SinkKey
@@ -101,7 +101,7 @@ class SinkBatch(NamedTuple):
 
 
 class FramedPort(NamedTuple):
-    """Where a broker takes framed connections."""
+    """The address at which a broker takes framed connections."""
 
     broker: int
     host: str
@@ -109,8 +109,8 @@ class FramedPort(NamedTuple):
 
 
 class CoordinatorPorts(NamedTuple):
-    """How a process without metadata reaches the coordinator of a sink. No `ports`: brokers offer
-    no framed connections to this client.
+    """The coordinator of a sink (-1: unknown) and the brokers' framed ports: enough for a process
+    without metadata to call it. No `ports`: brokers offer no framed connections to this client.
     """
 
     cluster_id: str

@@ -18,7 +18,7 @@ from pylog.client.sinks.sink_types import (
 from pylog.rpc.v1 import group_pb2, log_pb2, sink_pb2
 
 VISIBLE_MS: Final = 2_000
-"""A write returns when readers see it. Where a leader is away, it waits no longer than so for that:
+"""The longest time that a write waits until readers see it. Where a leader is away it returns then:
 the batch counts all the same.
 """
 
@@ -77,7 +77,7 @@ def abort_attempt_request(sink: SinkKey, member: SinkMember) -> sink_pb2.AbortSi
 
 
 def find_request(sink: SinkKey) -> group_pb2.FindCoordinatorRequest:
-    """Who coordinates the sink."""
+    """The request by which a client finds the sink's coordinator."""
     return group_pb2.FindCoordinatorRequest(
         type=group_pb2.COORDINATOR_TRANSACTION, keys=[sink.coordinated_as]
     )

@@ -37,7 +37,9 @@ cancelled task two seconds before it kills it.
 
 
 class Prepared(NamedTuple):
-    """What an attempt has stored, where, and how the driver reaches who decides about it."""
+    """A stored attempt: its transaction, the offsets of its records, and the ports by which the
+    driver reaches the coordinator that decides about it.
+    """
 
     member: SinkMember
     ranges: tuple[SinkRange, ...]
@@ -46,8 +48,8 @@ class Prepared(NamedTuple):
 
 class StagingProducer(Producer):
     """One thread at a time. After an error it is of no more use but to be closed, which aborts what
-    it has written. Where that does not reach the coordinator, it aborts the attempt with the
-    batch's decision, or when it is not renewed any longer.
+    it has written. Where the abort does not reach the coordinator, that aborts the attempt by
+    itself: with the batch's decision, or when the attempt is not renewed any longer.
     """
 
     def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
@@ -64,8 +66,8 @@ class StagingProducer(Producer):
         return self._attempt is None and not self._closed
 
     def begin_attempt(self, attempt: SinkAttempt) -> SinkDecision | None:
-        """What is sent from now on belongs to the attempt. Not None: its batch counts already, and
-        nothing is to be written.
+        """Open a transaction for the attempt, to which all that is sent from now on belongs. Not
+        None: the decision about its batch, which counts already; nothing is to be written.
 
         Raises SinkRunSuperseded, SinkBatchDecided, RequestTimedOut after `max_block_ms`.
         """
@@ -108,8 +110,8 @@ class StagingProducer(Producer):
         return self._thread.run(self._calls.decide(batch, self._max_block_ms))
 
     def abort_batch(self, sink: SinkKey, run_id: str, batch_id: int, *, ends_run: bool) -> int:
-        """How many open attempts of the batch were aborted, and of the whole run where it
-        `ends_run`: it writes nothing more then.
+        """The number of open attempts that were aborted, of the batch or, where it `ends_run`, of
+        the whole run, which writes nothing more then.
         """
         aborting = self._calls.abort(sink, run_id, batch_id, self._max_block_ms, ends_run=ends_run)
         return self._thread.run(aborting)
@@ -127,7 +129,7 @@ class StagingProducer(Producer):
         return [each for of_broker in found.values() for each in of_broker]
 
     def abort_sink(self, query_id: str, sink_id: str) -> int:
-        """How many open attempts of a sink were aborted."""
+        """The number of open attempts of the sink that were aborted."""
         key = admin_wire.key_message(query_id, sink_id)
         return self._thread.run(sink_admin.abort_sink(self._cluster, key, self._max_block_ms))
 
@@ -139,7 +141,9 @@ class StagingProducer(Producer):
         super().close(timeout)
 
     def _abort_attempt(self) -> None:
-        """Readers need not wait for it. What is still on its way is refused by its epoch."""
+        """Abort the attempt, so that readers need not wait for it. Its batches that are still on
+        their way are refused for their producer epoch.
+        """
         attempt, member = self._attempt, self._member
         self._attempt = None
         if attempt is None or member is None or self._fault is not None:

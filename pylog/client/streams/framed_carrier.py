@@ -34,8 +34,9 @@ from pylog.rpc import streams
 
 class FramedCarrier:
     """The stream's lock guards what is written and what is received; the stream is told of answers
-    outside of it, but under one of their own: who receives some tells them before anybody receives
-    the next, or two threads would tell the answers of one request in the wrong order.
+    outside of it, but under a lock of their own: a thread that receives some tells them before
+    another one receives the next, or two threads would tell the answers of one request in the wrong
+    order.
     """
 
     def __init__(self, stream: Carried, way: StreamWay) -> None:

@@ -161,7 +161,7 @@ class LentStreams:
         if lent != self.lent:
             with self._lock:
                 self.lent = lent
-                self._notify()  # whoever waits, waits at something else from now on
+                self._notify()  # threads that wait do so at something else from now on
 
     def _look(self) -> None:
         self._timer = None

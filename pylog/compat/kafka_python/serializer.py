@@ -1,4 +1,4 @@
-"""kafka-python's serializers, and what makes one of whatever a program gives."""
+"""kafka-python's serializers, and the function that makes one of whatever a program gives."""
 
 from __future__ import annotations
 

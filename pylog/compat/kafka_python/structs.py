@@ -1,4 +1,4 @@
-"""kafka-python's values: partitions, offsets, and what a member is in its group."""
+"""kafka-python's values: partitions, offsets, and the metadata of a member in its group."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The ground of the compiled kernels: memory by address, and the compile-and-cache decorator.
 
-Why addresses: handing a kernel one array per value costs more than the work; a list of bytes is
-read in place, and results are written once, into the memory that is handed out. Every kernel checks
-its bounds itself. The package says what is believed of CPython's objects, and when it is not.
+Kernels take addresses, because handing them one array per value costs more than the work: a list of
+bytes is read in place, and results are written once, into the memory that is handed out. Every
+kernel checks its bounds itself. The package says what is believed of CPython's objects, and when it
+is not.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ _ZEROED_UP_TO: Final = 32 * 1024  # up to here clearing costs less than a call t
 def kernel(signature: Any, *, nogil: bool = False) -> Callable[[F], F]:
     """Compile for one signature at import, or load from numba's cache.
 
-    The cache lies beside the module, or, where that is read-only, under the user's cache folder
-    (or NUMBA_CACHE_DIR). Where neither can be written, as for a user without a home, it is compiled
+    The cache lies beside the module, or, where that is read-only, under the user's cache folder (or
+    NUMBA_CACHE_DIR). Where neither can be written, as for a user without a home, it is compiled
     anew in each process: slow to start, but right. Numba looks at the kernel's own file only to see
-    whether a cached one is stale: who changes a helper in another file must touch that one too.
+    whether a cached one is stale: an author who changes a helper in another file must touch that
+    file too.
     """
 
     def decorate(function: F) -> F:

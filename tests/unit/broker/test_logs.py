@@ -1,4 +1,4 @@
-"""Log lines: their forms, who says them, floods, secrets, levels."""
+"""Log lines: their forms, their sources, floods, secrets, levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the driver's side makes of what the cluster answers."""
+"""The driver's look at the cluster: bounds out of its answers."""
 
 from __future__ import annotations
 

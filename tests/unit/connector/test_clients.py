@@ -42,7 +42,9 @@ def task() -> Iterator[None]:
 
 
 def patience_ms(**given: str) -> tuple[int, int]:
-    """How long a reader and a producer with these settings try a cluster that does not answer."""
+    """The times for which a reader and a producer with these settings try a cluster that does not
+    answer.
+    """
     source = source_options(
         {"pylog.bootstrap.servers": "h:1", "subscribe": "a"}
         | {f"pylog.{k}": v for k, v in given.items() if k != "max.block.ms"},

@@ -1,5 +1,5 @@
-"""What the process loads in which Spark ends a batch of a streaming query: it is a fresh one for
-each query, and after each pause.
+"""The modules that the process loads in which Spark ends a batch of a streaming query: it is a
+fresh one for each query, and after each pause.
 """
 
 from __future__ import annotations

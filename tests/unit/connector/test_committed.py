@@ -1,4 +1,6 @@
-"""Where a query starts that takes over from a group: the option's text, and what becomes of it."""
+"""The start of a query that takes over from a group: the option's text, and the offsets it
+gives.
+"""
 
 from __future__ import annotations
 

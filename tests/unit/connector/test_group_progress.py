@@ -1,4 +1,4 @@
-"""What a commit group is told, and when."""
+"""The positions that a commit group is told, and when."""
 
 from __future__ import annotations
 

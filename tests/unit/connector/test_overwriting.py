@@ -69,7 +69,7 @@ def to(cluster: FakeCluster) -> Iterator[SinkOptions]:
 def stage(
     to: SinkOptions, batch: SinkBatchId, task: int, *rows: tuple[str, int], topic: str = ""
 ) -> TaskReport:
-    """What a task reports that writes these values to these partitions."""
+    """The report of a task that writes these values to these partitions."""
     columns: dict[str, pa.Array] = {
         "value": pa.array([value for value, _ in rows], pa.string()),
         "partition": pa.array([partition for _, partition in rows], pa.int32()),
@@ -83,7 +83,7 @@ def stage(
 
 
 def left(cluster: FakeCluster, topic: str = "t") -> list[str]:
-    """What readers of committed records find in each partition."""
+    """The values that readers of committed records find in each partition."""
     found = []
     with Consumer(
         bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed"

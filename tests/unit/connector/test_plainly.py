@@ -1,4 +1,4 @@
-"""What is left of the stack of an error when Spark gets it."""
+"""The stack of an error as Spark gets it."""
 
 from __future__ import annotations
 

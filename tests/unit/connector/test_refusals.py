@@ -1,4 +1,4 @@
-"""What the sink makes of refusals, in the words of those who refuse."""
+"""The sink's errors for refusals, in the words of those who refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tasks may write."""
+"""The tasks that may write."""
 
 from __future__ import annotations
 

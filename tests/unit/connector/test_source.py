@@ -36,7 +36,7 @@ class Cluster:
         self.coming: list[dict[int, tuple[int, int]]] = []
         """The bounds that come while leaders wait for records, one after the other."""
         self.rests: list[float] = []
-        """What is told of how long listing should wait, one after the other; then 0."""
+        """The seconds that listing should wait, one after the other; then 0."""
 
     def bounds(
         self,

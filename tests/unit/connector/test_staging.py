@@ -86,7 +86,7 @@ def stage(
 
 
 def committed(cluster: FakeCluster, *topics: str) -> str:
-    """What readers of committed records see now, sorted."""
+    """The values that readers of committed records see now, sorted."""
     found = ""
     with Consumer(
         bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed"

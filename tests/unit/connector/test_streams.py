@@ -149,7 +149,7 @@ def test_a_time_that_no_record_has(cluster: FakeCluster, by_partition: bool) -> 
 
 
 def test_available_now_reads_fifteen_records_in_three_batches(cluster: FakeCluster) -> None:
-    """What comes meanwhile is for the next run."""
+    """Records that come meanwhile are for the next run."""
     (partition,) = cluster.create_topic("t").partitions
     fill(partition, *(f"{n:02}" for n in range(15)))
     chosen = options(cluster, subscribe="t", startingOffsets="earliest", maxOffsetsPerTrigger=5)

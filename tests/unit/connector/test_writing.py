@@ -170,7 +170,7 @@ def values_of(topic: FakeTopic) -> list[bytes | None]:
 def test_a_topic_that_was_made_anew_between_two_tasks_takes_the_second_ones_rows(
     cluster: FakeCluster, sink: SinkOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the kept producer believes of it, and for how long."""
+    """The kept producer may believe anything of the topic, for however long."""
     monkeypatch.setattr(clients, "TOPICS_AGE_MS_MAX", 3_600_000)
     old = cluster.create_topic("a")
     write_batches([pa.record_batch({"value": ["1"]})], sink, ["value"])

@@ -1,4 +1,4 @@
-"""confluent-kafka's admin client, what it takes and what it returns."""
+"""confluent-kafka's admin client, with its arguments and its results."""
 
 from pylog.compat.confluent_kafka.admin.client import AdminClient
 from pylog.compat.confluent_kafka.admin.metadata import (

@@ -206,7 +206,7 @@ class AdminClient:
         partitions: Sequence[TopicPartition] | None = None,
         **kwargs: Any,
     ) -> Future[dict[TopicPartition, KafkaException | None]]:
-        """Elect leaders; what became of each partition."""
+        """Elect leaders; gives the outcome for each partition."""
         if not isinstance(election_type, ElectionType):
             raise TypeError("election_type must be an ElectionType")
         wanted = None if partitions is None else [tp.ours() for tp in partitions]

@@ -90,7 +90,7 @@ def test_many_sources_share_a_count_and_take_no_more_memory(
     asked = Asked(ip=2)
     assert [asked.ask(n, f"10.0.0.{n}") for n in range(3)] == [0, 0, 0]
     assert [asked.ask(5, f"10.1.0.{n}") for n in range(3)] == [0, 0, 15_000]
-    # who was not heard of for so long that its count is full again makes way
+    # a user that was not heard of for so long that its count is full again makes way
     assert [asked.ask(20_000, "10.1.0.9") for _ in range(3)] == [0, 0, 15_000]
     assert len(asked.quota._by_ip._buckets) == 4
 

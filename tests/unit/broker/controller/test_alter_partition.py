@@ -1,4 +1,4 @@
-"""ISR changes by a leader: compare-and-set, and who may join."""
+"""ISR changes by a leader: compare-and-set, and the replicas that may join."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cluster() -> tuple[ControllerShell, list[Incarnation]]:
 
 
 def request(shell: ControllerShell, members: list[int], /, **changes: object) -> AlterPartition:
-    """What the leader would ask for now, with `changes` to the one partition."""
+    """The request that the leader would send now, with `changes` to the one partition."""
     partition, brokers = shell.partition(), shell.controller.image.brokers
     wish = PartitionIsr(
         partition.topic_id,
@@ -96,8 +96,8 @@ def test_a_repeat_is_applied_once_and_metadata_tell_of_it(cluster: Cluster) -> N
 def test_a_repeat_does_not_learn_the_epoch_that_came_with_another_min_isr(
     cluster: Cluster, members: list[int]
 ) -> None:
-    """With it a leader could shrink its ISR, by the old value enough for a commit, and who left
-    would be eligible by the new one.
+    """With it a leader could shrink its ISR, by the old value enough for a commit, and a replica
+    that left would be eligible by the new one.
     """
     shell, _ = cluster
     asked = request(shell, members)

@@ -278,7 +278,9 @@ def test_a_late_registration_of_an_earlier_incarnation_is_refused() -> None:
 
 
 def test_a_late_registration_replaces_nobody_after_a_controller_start_either() -> None:
-    """Which incarnations have ended is forgotten then; which epoch it meant to replace is in it."""
+    """The incarnations that have ended are forgotten then; the registration has the epoch that it
+    meant to replace.
+    """
     first, _ = three()
     first.create()
     late = first.registration(1, life=2, log_intact=False)

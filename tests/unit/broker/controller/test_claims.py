@@ -1,4 +1,4 @@
-"""Which broker a task becomes."""
+"""Claims: the broker that a task becomes."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def new_controller() -> Controller:
 
 
 def committed(controller: Controller, effects: list[Effect]) -> list[Effect]:
-    """What follows when the appends among `effects` commit."""
+    """The effects that follow when the appends among `effects` commit."""
     follow: list[Effect] = []
     for effect in effects:
         if isinstance(effect, AppendRecords):

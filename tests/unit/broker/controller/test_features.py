@@ -1,4 +1,6 @@
-"""Feature levels: a new cluster's, an old directory's, who may register, and what may be raised."""
+"""Feature levels: a new cluster's, an old directory's, the brokers that may register, and the
+levels that may be raised.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def update(shell: ControllerShell, request: UpdateFeatures) -> FeaturesUpdated:
 
 
 def refused(shell: ControllerShell, request: UpdateFeatures) -> Failure:
-    """Why it is refused; nothing is written."""
+    """The failure of a request that is refused; nothing is written."""
     offset = shell.controller.decided.offset
     answer = update(shell, request)
     assert answer.failure is not None

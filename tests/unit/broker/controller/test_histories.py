@@ -167,7 +167,7 @@ class History:
 
     def register(self) -> None:
         broker = self._broker()
-        # Mostly only who is gone registers anew; else the cluster would hardly ever be alive.
+        # Mostly only brokers that are gone register anew; else the cluster would hardly ever live.
         if broker not in self.streams or self.rng.random() < 0.1:
             self.lives[broker] = self.lives.get(broker, 0) + 1
             self.registered.pop(broker, None)
@@ -240,7 +240,7 @@ class History:
         self._perform(self.controller.task_ended(self.now_ms, incarnation))
 
     def alter(self) -> None:
-        """A leader (or who thinks so) asks for a random ISR, often with what it knows."""
+        """A leader (or a broker that thinks so) asks for a random ISR, often with what it knows."""
         image = self.controller.image if self.rng.random() < 0.3 else self.controller.decided
         partitions = list(image.partitions())
         if not partitions:
@@ -336,7 +336,7 @@ class History:
         self._forget_lost_epochs()
 
     def _forget_lost_epochs(self) -> None:
-        """What was decided but lost with the crash was never shown, so its epochs may be reused."""
+        """A decision that was lost with the crash was never shown, so its epochs may be reused."""
         self.epochs.clear()
         self._check_epochs(tuple(self.log))
 

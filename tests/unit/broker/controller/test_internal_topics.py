@@ -1,4 +1,4 @@
-"""Internal topics: who gets one, when, and with what."""
+"""Internal topics: which are made, when, and with what settings."""
 
 from __future__ import annotations
 

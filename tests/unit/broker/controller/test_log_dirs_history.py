@@ -70,7 +70,7 @@ def test_who_is_counted_on_has_the_records(lives: list[tuple[object, ...]]) -> N
         if 1 in found.failed_replicas:
             assert place not in host.configured & host.mounted
             continue
-        # What the broker does now: it uses the log that is there, or makes one.
+        # The broker now uses the log that is there, or makes one.
         assert place in host.configured & host.mounted
         held = (host.whole | host.empty) & host.configured & host.mounted
         assert place in held or not held, "the metadata have it where it is"

@@ -125,7 +125,7 @@ def test_without_a_close_too(tmp_path: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """What a kill leaves: the files as they are, without the lock."""
+    """Copy what a kill leaves: the files as they are, without the lock."""
     for path in sorted(source.rglob("*")):
         if path.is_file() and target not in path.parents:
             to = target / path.relative_to(source)
@@ -327,7 +327,7 @@ def test_a_log_tells_where_an_epoch_ends_and_is_truncated_there(tmp_path: Path) 
     assert log.truncate_to(Offset(1)) == 0, "a batch goes as a whole"
     log.append(AppendRecords(Offset(0), records), epoch=LeaderEpoch(7), wall_ms=8)
     log.close()
-    # What was synced before the cut is not missed.
+    # Records that were synced before the truncation are not missed.
     assert reopened(tmp_path / "controller").offset == 1
     assert "synced.offset=2" in (tmp_path / "controller" / "meta.properties").read_text()
 

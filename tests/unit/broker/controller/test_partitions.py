@@ -1,4 +1,4 @@
-"""How one partition changes: tables of ISR, live brokers and the leader that follows."""
+"""Changes of one partition: tables of ISR, live brokers and the leader that follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How one partition moves: tables of begin, change, cancel and end, and random worlds."""
+"""Reassignment of one partition: tables of begin, change, cancel and end, and random worlds."""
 
 from __future__ import annotations
 
@@ -192,8 +192,8 @@ def test_replicas_that_are_added_do_not_count_for_min_insync_replicas() -> None:
 class World:
     """One partition, its brokers, and which of them hold everything that is committed.
 
-    A dumb account: an ISR that is large enough commits, and then its members alone hold all.
-    While it is too small nothing is committed, so whoever left keeps what is enough.
+    A dumb account: an ISR that is large enough commits, and then its members alone hold all. While
+    it is too small nothing is committed, so a replica that left keeps what is enough.
     """
 
     def __init__(self, seed: int) -> None:

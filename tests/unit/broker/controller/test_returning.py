@@ -1,4 +1,4 @@
-"""What a replica may claim when its broker is back: each case of the table, and no other."""
+"""Claims of a replica when its broker is back: each case of the table, and no other."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def create(shell: ControllerShell, *topics: NewTopic, **options: bool) -> list[C
 
 
 def failure(shell: ControllerShell, topic: NewTopic) -> Failure:
-    """Why the topic is not created; nothing of it is."""
+    """The failure to create the topic, of which nothing is created."""
     offset = shell.controller.decided.offset
     (created,) = create(shell, topic)
     assert created.failure is not None

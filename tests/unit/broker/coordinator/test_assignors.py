@@ -75,7 +75,7 @@ def shapes(draw: st.DrawFn, *, alike: bool) -> Shape:
 
 
 def check_owners(shape: Shape, assignment: Assignment) -> None:
-    """Every partition that anybody subscribes to has one owner, who does."""
+    """Every partition that anybody subscribes to has one owner, which subscribes to it."""
     owners = [(p, name) for name, share in assignment.items() for p in share]
     assert len({p for p, _ in owners}) == len(owners)
     names = {each.topic_id: each.name for each in shape.topics}

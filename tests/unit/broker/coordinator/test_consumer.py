@@ -578,7 +578,8 @@ class Slow:
 
     consumer: Consumer
     told: Partitions | None = None
-    """What it was told to read, and has not taken up; it still reads the rest of `owned`."""
+    """The partitions that it was told to read, and has not taken up; it still reads the rest of
+    `owned`."""
 
     def beat(self, rng: random.Random, *, may_lose: bool) -> None:
         answer = self.consumer.send(self.consumer.request())

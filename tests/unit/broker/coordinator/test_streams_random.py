@@ -91,7 +91,8 @@ class World:
         self.faults_are_over = False
         self._offset = 0
         self.owner = ("", 0)
-        """Who has had the task of the partition that is committed, and since which epoch."""
+        """The member that has the task of the partition that is committed, and the epoch since
+        which it has."""
         self.workers = [Worker(self, number) for number in range(rng.randint(1, 6))]
 
     @property

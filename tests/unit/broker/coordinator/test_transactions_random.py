@@ -34,7 +34,9 @@ SEEDS = range(40)
 
 
 class Log:
-    """A partition as it would be: who has an open transaction, and how each one ended."""
+    """A partition as it would be: the producers with an open transaction, and how each one
+    ended.
+    """
 
     def __init__(self) -> None:
         self.epochs: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Disks that fail under a serving broker: who hears of it, and what goes on."""
+"""Disks that fail under a serving broker: the news of it, and the service that goes on."""
 
 from __future__ import annotations
 

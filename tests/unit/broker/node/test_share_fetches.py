@@ -647,7 +647,7 @@ def test_another_leader_brings_what_this_one_has_not(group: BrokerGroup) -> None
         assert broker.dead_letters.written == []
         assert await a.acquire(max_wait_ms=30) == []
         await until(broker, lambda: stored(broker) == [(2, 0, 0, 0)])
-        # Why is not stored: both were delivered as often as may be.
+        # The reason is not stored: both were delivered as often as may be.
         assert broker.dead_letters.written == [(0, 3, False), (1, 3, False)]
 
     run(group, main)

@@ -48,7 +48,7 @@ def failures(group: BrokerGroup) -> list[tuple[BrokerId, ReplicaFailed]]:
 
 
 def controller_noted(group: BrokerGroup, failed: BrokerId, leader: BrokerId) -> None:
-    """What the controller would commit upon the report."""
+    """Commit what the controller would, upon the report."""
     old = group.record()
     group.append(
         replace(

@@ -1,4 +1,4 @@
-"""When a follower broker asks a leader, and for what."""
+"""The fetcher of a follower broker: when it asks a leader, and for what."""
 
 from __future__ import annotations
 

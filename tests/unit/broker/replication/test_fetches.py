@@ -1,4 +1,4 @@
-"""What consumers get from the replica manager, error by error."""
+"""Fetches of consumers from the replica manager, error by error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a follower makes of its leader's answers."""
+"""A follower's actions upon its leader's answers."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def test_where_to_cut(
 @pytest.mark.parametrize(
     ("start", "action"),
     [
-        # The epoch 7 began at 66; its first records are deleted, so that it begins at 68 now. What
-        # is here at 66 and 67 is not what was committed there.
+        # The epoch 7 began at 66; its first records are deleted, so that it begins at 68 now. The
+        # records here at 66 and 67 are not those that were committed there.
         (68, StartOverAt(Offset(68))),
         (67, CutTo(Offset(68))),
         (24, CutTo(Offset(68))),

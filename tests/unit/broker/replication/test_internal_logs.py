@@ -1,4 +1,4 @@
-"""What coordinators read and write: a log to its end, and batches at exactly one offset."""
+"""Reads and writes of coordinators: a log to its end, and batches at exactly one offset."""
 
 from __future__ import annotations
 

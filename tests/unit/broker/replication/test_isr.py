@@ -104,7 +104,7 @@ def propose(*brokers: int, unknown: tuple[int, ...] = (), partition_epoch: int =
 
 
 def test_the_high_watermark_is_the_lowest_end_of_the_isr() -> None:
-    """F-R28: ends 5, 4, 5 give 4; who is not in the ISR does not hold it back."""
+    """F-R28: ends 5, 4, 5 give 4; a follower that is not in the ISR does not hold it back."""
     leader = Leader(isr=(1, 2, 3), replicas=(1, 2, 3, 4), end=5, high_watermark=0, epoch_start=0)
     assert leader.fetch(4, 1) == [propose(1, 2, 3, 4, unknown=(2, 3))]
     leader = Leader(isr=(1, 2, 3), replicas=(1, 2, 3, 4), end=5, high_watermark=2, epoch_start=0)
@@ -364,7 +364,7 @@ def test_an_accepted_proposal_that_changed_nothing_is_settled() -> None:
 
 
 def dumb_high_watermark(leader: Leader) -> int:
-    """What the high watermark may be at most: the lowest end over all that count."""
+    """The high watermark at its highest: the lowest end over all that count."""
     state = leader.state
     counted = [
         state.followers[b].end_offset

@@ -1,4 +1,4 @@
-"""What a listener hears of internal partitions: each beginning and end once, in order."""
+"""News of internal partitions to a listener: each beginning and end once, in order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def group(tmp_path: Path) -> BrokerGroup:
 
 
 def told(group: BrokerGroup, broker: BrokerId) -> list[Effect]:
-    """What the broker's listener has heard since this was asked last."""
+    """The effects that the broker's listener has heard since this was asked last."""
     found = [
         effect
         for each, effect in group.other_effects

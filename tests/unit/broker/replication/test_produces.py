@@ -1,4 +1,4 @@
-"""What producers get from the replica manager, error by error."""
+"""Produce requests to the replica manager, error by error."""
 
 from __future__ import annotations
 

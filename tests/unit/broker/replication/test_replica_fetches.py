@@ -1,4 +1,4 @@
-"""What a follower's fetch proves to the leader, and where leader epochs end."""
+"""Fetches of followers: what each proves to the leader, and where leader epochs end."""
 
 from __future__ import annotations
 

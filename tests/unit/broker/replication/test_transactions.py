@@ -1,4 +1,4 @@
-"""What opens a transaction at a leader, and what ends it."""
+"""Transactions at a leader: what opens one, and what ends it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Leader:
         return done[0].acks[0]
 
     def send(self, request: Produce, unverified: list[Unverified]) -> PartitionAck:
-        """What is appended once its coordinator has agreed."""
+        """The answer to an append, once its coordinator has agreed."""
         (item,) = request.batches
         for each in unverified:
             item = item._replace(guard=each.guard)

@@ -76,7 +76,7 @@ class Leader:
 
 
 def written(leader: Leader, marker: WriteMarker = MARKER) -> Failure | None:
-    """What becomes of the marker."""
+    """The failure to write the marker; None: it is written."""
 
     async def for_groups(_marker: WriteMarker) -> None:
         raise AssertionError

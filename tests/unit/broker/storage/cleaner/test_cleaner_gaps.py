@@ -101,7 +101,7 @@ def copied_over_a_gap(files: MemoryFiles) -> Log:
 
 
 def test_what_was_copied_over_a_gap_and_synced_survives_a_loss_of_power() -> None:
-    """Up to where it was synced is written down later, and for all logs together."""
+    """The offset up to which it was synced is written down later, and for all logs together."""
     files = MemoryFiles()
     log = copied_over_a_gap(files)
     log.flush()

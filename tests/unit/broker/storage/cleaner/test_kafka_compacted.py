@@ -1,8 +1,8 @@
 """Partitions before and after a pass of Kafka's cleaner: ours makes the same bytes of the same.
 
-What may differ is left out where it is said: the compressed bytes of another build of a codec, and
-which batches have an index entry. Kafka's cleaner makes one for each of its buffers, at most one
-in 256 KiB of its input; ours one each `index.interval.bytes`, as everywhere: a reader of a
+Differences that may be are left out where it is said: the compressed bytes of another build of a
+codec, and which batches have an index entry. Kafka's cleaner makes one for each of its buffers, at
+most one in 256 KiB of its input; ours one each `index.interval.bytes`, as everywhere: a reader of a
 compacted log would else walk over thousands of headers for each fetch.
 """
 

@@ -1,8 +1,8 @@
 """B-S30: cleanup policies change, topics are deleted and made anew, while the cleaner is at work.
 
 One thread plays the broker's loop, others run the cleaner's passes and remove files, on a real disk
-as in a broker. What each topic must hold is known throughout. A sample runs with the unit tests,
-1,000 changes with `make storage-model` (STORAGE_POLICY_CHANGES).
+as in a broker. The records that each topic must hold are known throughout. A sample runs with the
+unit tests, 1,000 changes with `make storage-model` (STORAGE_POLICY_CHANGES).
 """
 
 from __future__ import annotations

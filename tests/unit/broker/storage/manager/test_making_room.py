@@ -203,8 +203,8 @@ def test_a_start_needs_no_room(boot: str, clean: bool) -> None:
     for life in range(2):
         again = open_manager(files, boot=boot)
         assert values_of(log_of(again)) == [(0, b"a")]
-        # The clean stop is used up by the first start. What that could not write makes a second
-        # one trust it less, never more.
+        # The clean stop is used up by the first start. Files that it could not write make a
+        # second one trust it less, never more.
         assert again.log_intact is (boot == "boot-1" or (clean and not life))
         files.kill()
     again = open_manager(files, boot=boot)

@@ -119,7 +119,7 @@ def test_a_start_that_ends_half_way_does_not_forget() -> None:
 
 
 def test_after_a_loss_of_power_too() -> None:
-    """Whose first segments were deleted, and whose machine began anew before it was moved."""
+    """The log's first segments were deleted, and its machine began anew before it was moved."""
     disk = MemoryFiles()
     logs = filled(disk)
     log = logs.by_id(TOPIC_ID, 0)

@@ -1,8 +1,9 @@
 """Every file operation of a broker's logs is refused once, by an error that passes.
 
-The life of some logs is played once undisturbed, and then again for each of its operations. What
-was refused is asked for once more. After each step the logs are as they were in the undisturbed
-life, and so they are after a kill. `PASSING_ERRORS_EVERY=1` takes all operations with all codes.
+The life of some logs is played once undisturbed, and then again for each of its operations. A
+refused operation is asked for once more. After each step the logs are as they were in the
+undisturbed life, and so they are after a kill. `PASSING_ERRORS_EVERY=1` takes all operations with
+all codes.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Life:
         return request()
 
     def look_for_lies(self) -> None:
-        """Whatever can be asked while something is unfinished is true, or refused."""
+        """Every answer while something is unfinished is true, or an error."""
         if not hasattr(self, "manager"):
             return
         with self.shortage.not_now():

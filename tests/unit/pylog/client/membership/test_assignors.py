@@ -183,7 +183,7 @@ def members_wishing(wishes: Sequence[set[str]]) -> list[Member]:
 
 
 def check_owners(counts: Mapping[str, int], members: Sequence[Member], plan: Plan) -> None:
-    """Each partition that somebody wants has one owner, who wants it; there are no other ones."""
+    """Each partition that somebody wants has one owner, which wants it; there are no other ones."""
     topics = {member.member_id: member.subscription.topics for member in members}
     dealt = [tp for share in plan.values() for tp in share]
     wanted = {topic for wish in topics.values() for topic in wish if topic in counts}
@@ -216,7 +216,7 @@ def test_a_sticky_group_becomes_even_again_whoever_comes_and_goes(
 ) -> None:
     plan = assignor.assign(counts, members_wishing(before))
     members = members_wishing(after)
-    # Where members want different topics, what was given up can have a better place by then.
+    # If members want different topics, a partition that was given up can have a better place then.
     now = settled(assignor, counts, members, plan, rebalances=4)
     check_owners(counts, members, now)
     check_balance(members, now)

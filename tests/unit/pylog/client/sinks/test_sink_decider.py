@@ -29,7 +29,7 @@ PORTS = tuple(FramedPort(broker, "h", broker) for broker in (1, 2, 3))
 
 
 class Brokers:
-    """What brokers answer, in order; a clock that only turns while somebody waits."""
+    """The brokers' answers, in order; a clock that only turns while somebody waits."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = deque(answers)

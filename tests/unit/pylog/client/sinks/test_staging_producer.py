@@ -68,7 +68,7 @@ def decider(prepared: Prepared) -> SinkDecider:
 
 
 def committed(cluster: FakeCluster) -> str:
-    """What readers of committed records see now."""
+    """The values that readers of committed records see now."""
     found = ""
     with Consumer(
         bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed"
