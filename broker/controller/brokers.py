@@ -358,10 +358,13 @@ class Brokers:
             return Failure(errors.BrokerIdNotRegistered.code, f"no broker {broker} is registered")
         session = self._sessions.get(broker)
         if session is not None and not session.lost:
-            return Failure(
-                errors.InvalidRequest.code,
-                f"broker {broker} is running; stop it before it is unregistered",
-            )
+            why = f"broker {broker} is running; stop it before it is unregistered"
+            if not session.heard:
+                why = (
+                    f"broker {broker} may be running: the controller has just started and waits "
+                    "broker.session.timeout.ms to hear of it; ask again after that"
+                )
+            return Failure(errors.InvalidRequest.code, why)
         registration = self._ledger.decided.brokers[broker]
         self._sessions.end(registration.incarnation_id)
         self._sessions.remove(broker)

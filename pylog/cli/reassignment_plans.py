@@ -120,13 +120,20 @@ def _best(chosen: Sequence[int], load: Counter[int], racks: Mapping[int, str | N
 
 
 def _with_leaders(chosen: Mapping[TopicPartition, list[int]], racks: Mapping[int, Any]) -> Plan:
-    """The same replicas, first the one that shall lead: brokers lead equally many, if they can."""
+    """The same replicas, first the one that shall lead: brokers lead equally many, if they can, of
+    each topic and of all together.
+    """
     most = -(-len(chosen) // len(racks))
+    partitions = Counter(tp.topic for tp in chosen)
     leads: Counter[int] = Counter()
+    of_topic: Counter[tuple[str, int]] = Counter()
     plan: Plan = {}
     for tp, replicas in sorted(chosen.items()):
-        first = next((b for b in replicas if leads[b] < most), min(replicas, key=leads.__getitem__))
+        most_of_topic = -(-partitions[tp.topic] // len(racks))
+        led = {b: (of_topic[tp.topic, b] - most_of_topic, leads[b] - most) for b in replicas}
+        first = next((b for b in replicas if max(led[b]) < 0), min(replicas, key=led.__getitem__))
         leads[first] += 1
+        of_topic[tp.topic, first] += 1
         plan[tp] = (first, *(broker for broker in replicas if broker != first))
     return plan
 

@@ -156,3 +156,16 @@ def test_a_broker_is_unregistered_only_when_it_is_gone() -> None:
     assert isinstance(unknown, Failure)
     assert unknown.code == errors.BrokerIdNotRegistered.code
     assert two.broker_id in shell.controller.image.brokers
+
+
+def test_a_controller_that_has_just_started_waits_for_a_broker_before_it_is_unregistered() -> None:
+    before = ControllerShell()
+    before.lose(before.join(1))
+    shell = ControllerShell(before.controller.image, now_ms=before.now_ms + 5_000)
+    refused = shell.call("unregister_broker", B1)
+    assert isinstance(refused, Failure)
+    assert refused.code == errors.InvalidRequest.code
+    assert "may be running" in refused.message
+    assert "broker.session.timeout.ms" in refused.message
+    shell.advance(shell.settings.session_timeout_ms + 1)
+    assert shell.call("unregister_broker", B1) == BrokerUnregistered(B1)

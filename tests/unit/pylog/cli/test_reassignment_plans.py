@@ -108,6 +108,14 @@ def test_plans_are_even(lists: list[list[int]], ids: set[int], factor: int) -> N
     assert max(load.values()) <= -(-len(lists) * factor // len(ids)) + 1
 
 
+def test_brokers_lead_equally_many_of_each_topic() -> None:
+    current: Plan = {tp(number, topic): (1,) for topic in "abc" for number in range(12)}
+    plan = planned(current, brokers(1, 2, 3), 3)
+    for topic in "abc":
+        leads = Counter(replicas[0] for at, replicas in plan.items() if at.topic == topic)
+        assert leads == {1: 4, 2: 4, 3: 4}
+
+
 def test_the_replicas_of_a_throttle() -> None:
     current: Plan = {tp(0): (1, 2), tp(1): (2, 3), tp(0, "s"): (1,)}
     target: Plan = {tp(0): (3, 4), tp(1): (3, 2), tp(0, "s"): (1,)}
