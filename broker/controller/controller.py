@@ -296,7 +296,7 @@ class Controller:
     def register_broker(self, now_ms: int, request: RegisterBroker, token: object) -> list[Effect]:
         """A new incarnation; its predecessor is over. Answered with a BrokerRegistered."""
         answer = self._brokers.register(self._observe(now_ms), request)
-        return self._answer(token, answer)
+        return self._leave([Reply(token, answer), *self._internal_topics.on_registered()])
 
     def session_opened(
         self, now_ms: int, broker_id: BrokerId, broker_epoch: BrokerEpoch, incarnation_id: str

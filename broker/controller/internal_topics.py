@@ -1,7 +1,8 @@
 """Internal topics, which the controller makes when a coordinator asks for one.
 
-Asking is idempotent: whoever asks second is told of the topic that the first one has made, or that
-an older cluster has, with whatever partitions it has. Nothing of it is changed then.
+Asking is idempotent: a second request is answered with the topic that the first one has made, or
+that an older cluster has, with whatever partitions it has. Nothing of it is changed then. An
+operator of a cluster that grew hears how to give it more replicas.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from pylog_broker.controller.ledger import Ledger
 from pylog_broker.controller.settings import ControllerSettings, InternalTopic
 from pylog_broker.controller.topics import Topics, shown
 from pylog_broker.metadata.admin import CreateTopics
-from pylog_broker.metadata.image import TopicImage
 from pylog_broker.metadata.messages import Failure, InternalTopicEnsured
 
 
@@ -35,9 +35,7 @@ class InternalTopics:
             return Failure(errors.InvalidTopic.code, why), []
         found = self._ledger.decided.topics_by_name.get(name)
         reports = []
-        if found is not None:
-            reports = self._compared(wanted, found)
-        else:
+        if found is None:
             failure = self._make(wanted)
             if failure is not None:
                 return failure, []
@@ -61,17 +59,31 @@ class InternalTopics:
         (created,) = self._topics.create(CreateTopics((topic,), internal=True)).topics
         return created.failure and _not_yet(wanted.name, created.failure.message)
 
-    def _compared(self, wanted: InternalTopic, found: TopicImage) -> list[Report]:
-        replicas = min(len(partition.target_replicas) for partition in found.partitions.values())
-        if replicas >= wanted.replication_factor or wanted.name in self._warned:
-            return []
-        self._warned.add(wanted.name)
-        text = (
-            f"internal topic {wanted.name} has {replicas} replicas of a partition; in a cluster of "
-            f"this size it would be made with {wanted.replication_factor}: pylog reassign plan "
-            f"{wanted.name} --replicas {wanted.replication_factor} makes a plan to that end"
-        )
-        return [Report(text, warning=True)]
+    def on_registered(self) -> list[Report]:
+        """A warning of each internal topic with fewer replicas than it would be made with now, once
+        in this controller's life, as soon as there are as many brokers.
+        """
+        image = self._ledger.decided
+        reports = []
+        for name, wanted in self._settings.internal_topics.items():
+            found = image.topics_by_name.get(name)
+            if found is None or name in self._warned:
+                continue
+            replicas = min(len(each.target_replicas) for each in found.partitions.values())
+            if replicas < wanted.replication_factor <= len(image.brokers):
+                self._warned.add(name)
+                reports.append(_too_few(wanted, replicas))
+        return reports
+
+
+def _too_few(wanted: InternalTopic, replicas: int) -> Report:
+    name, factor = wanted.name, wanted.replication_factor
+    text = (
+        f"internal topic {name} has {replicas} replicas of a partition; in a cluster of this size "
+        f"it would be made with {factor}: pylog reassign plan {name} --replicas {factor} makes a "
+        "plan to that end"
+    )
+    return Report(text, warning=True)
 
 
 def _not_yet(name: str, why: str) -> Failure:

@@ -56,6 +56,10 @@ def refusal(answer: object) -> Failure:
     return answer
 
 
+def warnings(shell: ControllerShell) -> list[str]:
+    return [e.message for e in shell.others if isinstance(e, Report) and e.warning]
+
+
 def made(shell: ControllerShell, name: str) -> list[PartitionRecord]:
     return list(shell.controller.image.topics_by_name[name].partitions.values())
 
@@ -229,16 +233,28 @@ def test_a_topic_of_an_older_cluster_stays_as_it_is_and_an_operator_hears_of_it_
     grown = ControllerShell(shell.controller.image, settings=settings_of(3))
     offset = grown.controller.decided.offset
     assert ensure(grown, one) == first
-    assert ensure(grown, one) == first
     assert isinstance(first, InternalTopicEnsured)
     assert first.num_partitions == 7
     assert grown.controller.decided.offset == offset
-    warnings = [e.message for e in grown.others if isinstance(e, Report) and e.warning]
-    assert warnings == [
+    grown.join(2)
+    assert warnings(grown) == [], "there are no brokers for more replicas yet"
+    grown.join(3)
+    grown.join(3)
+    assert warnings(grown) == [
         "internal topic __consumer_offsets has 1 replicas of a partition; in a cluster of this "
         "size it would be made with 3: pylog reassign plan __consumer_offsets --replicas 3 makes a "
         "plan to that end"
     ]
+
+
+def test_an_operator_hears_of_no_topic_that_has_its_replicas() -> None:
+    shell, one = cluster()
+    ensure(shell, one)
+    shell.join(3)
+    assert warnings(shell) == []
+    meant = ControllerShell(shell.controller.image, settings=settings_of(4))
+    meant.join(4)
+    assert warnings(meant) == [], "three replicas are enough in a larger cluster, too"
 
 
 def test_other_names_and_earlier_lives_are_refused() -> None:
