@@ -23,7 +23,9 @@ def test_it_says_where_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     documentation, notebooks, pages = capsys.readouterr().out.splitlines()
     assert documentation == f"documentation={ROOT}"
     assert notebooks == f"notebooks={ROOT / 'notebooks'}"
-    assert pages.startswith("pages: architecture, changelog, coming-from-kafka-clients, ")
+    assert pages.startswith(
+        "pages: adding-brokers, architecture, changelog, coming-from-kafka-clients, "
+    )
     assert main(["docs", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["notebooks"] == str(ROOT / "notebooks")
@@ -39,7 +41,7 @@ def test_a_page(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nope"], "there is no page 'nope'; there are architecture, "),
+        (["nope"], "there is no page 'nope'; there are adding-brokers, architecture, "),
         (["../pyproject"], "there is no page"),
         (["operating", "--serve"], "--serve shows all pages"),
         (["--serve", "0.0.0.0:80"], "--serve 0.0.0.0:80: give 127.0.0.1:PORT"),
