@@ -83,9 +83,9 @@ def decide(reports: Sequence[TaskReport | None], options: SinkOptions) -> SinkDe
 def abort(
     reports: Sequence[TaskReport | None], options: SinkOptions, job: SinkBatchId | None = None
 ) -> None:
-    """Have nothing of the batch count, as far as that is not decided. Where no task reports a
-    stored attempt, the batch is that of the `job`, if there is one; of a query nothing is known
-    then, and its attempts end by themselves.
+    """Have nothing of the batch count, as far as that is not decided. The batch is that of the
+    `job`, if there is one and no task reports a stored attempt; of a query nothing is known then,
+    and its attempts end by themselves.
 
     The run ends with it, as Spark cancels the other tasks late: one of them may still be about to
     begin. In `foreachBatch` it goes on, where the user may write the batch again.

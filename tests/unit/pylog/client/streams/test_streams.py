@@ -75,7 +75,8 @@ def test_metadata_are_asked_of_the_broker_with_the_fewest_requests_in_flight() -
     with FakeCluster(2) as two:
         two.create_topic("t", 2)
         with producer(two, max_in_flight_requests_per_connection=5) as sending:
-            two.streams[1]._answers[streams.PRODUCE] = hold
+            answers = two.streams[1]._answers
+            produce, answers[streams.PRODUCE] = answers[streams.PRODUCE], hold
             sending.send("t", b"first", partition=1).result(10)  # a stream with nothing on it
             waiting = [sending.send("t", b"%d" % n, partition=0) for n in range(5)]
             cluster = sending._loop.cluster
@@ -86,7 +87,9 @@ def test_metadata_are_asked_of_the_broker_with_the_fewest_requests_in_flight() -
                 sending._thread.run(cluster.refresh())
             assert two.metadata_by_broker == {2: 20}
             assert not any(one.done() for one in waiting)
+            answers[streams.PRODUCE] = produce
             held.set()
+            assert [one.result(10).offset for one in waiting] == [*range(5)]
 
 
 def test_calls_take_a_framed_connection_of_their_own(fake: FakeCluster) -> None:
@@ -334,7 +337,7 @@ def test_a_busy_stream_changes_back_in_order(
     fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It never has nothing under way by itself: what comes waits for what is under way."""
-    # On a slow machine the port may be found refused twice before it is there again.
+    # On a slow machine the port is let be before the test has opened it again.
     monkeypatch.setattr(framed_ports, "NO_STREAM_MS", 0)
     monkeypatch.setattr(framed_ports, "NO_STREAM_MS_MAX", 0)
     port = fake.streams[1].port
