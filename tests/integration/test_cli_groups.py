@@ -62,7 +62,7 @@ def offsets(run: Run, group: str) -> dict[int, int | None]:
 def test_a_group_prints_each_record_once(run: Run, topic: str) -> None:
     first = run("consume", topic, "--group", topic, "--from-beginning", "--max-messages", "7")
     assert first[0] == 0
-    rest = run("consume", topic, "--group", topic, "--from-beginning", "--timeout", "1")
+    rest = run("consume", topic, "--group", topic, "--from-beginning", "--max-messages", "13")
     assert rest[0] == 0
     printed = [*first[1].split(), *rest[1].split()]
     assert sorted(printed, key=int) == [str(number) for number in range(20)]
@@ -176,7 +176,8 @@ def test_a_share_group_prints_each_record_once_and_is_looked_after(run: Run, top
     share = ("consume", topic, "--share-group", topic)
     first = run(*share, "--max-messages", "7")
     assert first[0] == 0, first[2]
-    rest = run(*share, "--timeout", "2", "--format", "%v\n", "--config", "max_poll_records=3")
+    small = ("--format", "%v\n", "--config", "max_poll_records=3")
+    rest = run(*share, "--max-messages", "13", *small)
     assert rest[0] == 0, rest[2]
     printed = [*first[1].split(), *rest[1].split()]
     assert sorted(printed, key=int) == [str(number) for number in range(20)]
@@ -191,7 +192,7 @@ def test_a_share_group_prints_each_record_once_and_is_looked_after(run: Run, top
     assert offsets(run, topic) == {0: 10, 1: 10}
     assert run(*reset, "--execute")[0] == 0
     assert offsets(run, topic) == {0: 8, 1: 8}
-    again = run(*share, "--timeout", "2")
+    again = run(*share, "--max-messages", "4")
     assert sorted(again[1].split(), key=int) == ["16", "17", "18", "19"]
     assert run("groups", "delete", topic)[0] == 0
     assert run("groups", "describe", topic)[0] != 0
