@@ -3,7 +3,8 @@
 A task reports its host, its incarnation and the broker directories that it sees. In this order:
 
 1. what this incarnation was granted before;
-2. the lowest id whose directory it sees, unlocked, as the metadata knows it;
+2. the lowest id whose directory it sees, unlocked, as the metadata knows it; then, while there are
+   fewer than N brokers, one that was made for an id that is not registered;
 3. when no known broker is missing (or none is known: a new cluster): a new id;
 4. after `claim_wait_ms` of waiting for missing directories: a new id while there are fewer than N,
    else an old directory of a missing broker that the metadata no longer knows, else an empty
@@ -176,10 +177,12 @@ class Claims:
             return None
         free = sorted(
             (d for d in request.directories if not d.locked and self._is_free(d.broker_id)),
-            key=lambda d: (d.broker_id, d.directory_id),
+            key=lambda d: (d.broker_id not in image.brokers, d.broker_id, d.directory_id),
         )
+        has_room = len(image.brokers.keys() | self._grants.keys()) < self._settings.expected_brokers
         for directory in free:
-            if self._is_known(image, directory):
+            is_registered = directory.broker_id in image.brokers
+            if self._is_known(image, directory) and (is_registered or has_room):
                 return directory.broker_id, directory.directory_id
         if any(self._is_about_to_be_free(image, observed, d) for d in request.directories):
             return None
@@ -189,7 +192,7 @@ class Claims:
                 self._waiting_since = observed
             if observed - self._waiting_since < self._settings.claim_wait_ms:
                 return None
-        if len(image.brokers.keys() | self._grants.keys()) < self._settings.expected_brokers:
+        if has_room:
             return self._new_id(image), None
         for directory in free:
             if directory.broker_id in missing:

@@ -175,6 +175,22 @@ def test_a_directory_that_never_registered_is_taken_up_again() -> None:
     assert tasks.claim("y") == (1, None)
 
 
+def test_the_directory_of_a_broker_that_was_given_up_puts_out_no_other() -> None:
+    """Broker 2 has gone for good, its directory is still there, and brokers are one fewer now."""
+    before = full(4)
+    before.shell.perform(before.shell.controller.task_ended(before.shell.now_ms, "t2"))
+    assert isinstance(before.shell.call("unregister_broker", BrokerId(2)), BrokerUnregistered)
+    settings = ControllerSettings(expected_brokers=3)
+    image = before.shell.controller.image
+    tasks = Tasks(ControllerShell(image, settings=settings, now_ms=before.shell.now_ms + 5_000))
+    seen = {number: directory(number) for number in range(1, 5)}
+    for task, broker in (("a", 1), ("b", 3), ("c", 4)):
+        assert tasks.claim(task, *seen.values()) == (broker, f"directory-{broker}")
+        seen[broker] = directory(broker, locked=True)
+        tasks.run(task, broker)
+    assert tasks.claim("spare", *seen.values()) is None
+
+
 def test_an_old_directory_of_a_broker_is_taken_only_when_the_right_one_is_missing() -> None:
     tasks = restarted(full(1).shell)
     assert tasks.claim("x", directory(1, name="older")) is None
