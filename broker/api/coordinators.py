@@ -52,7 +52,7 @@ class GroupCoordinators(Protocol):
         """The reply, when all that it rests on is committed.
 
         Raises what the operation raises; NotCoordinator where another broker coordinates the group,
-        CoordinatorLoadInProgress, CoordinatorNotAvailable, and RequestTimedOut after `timeout_ms`.
+        CoordinatorLoadInProgress, and CoordinatorNotAvailable, also after `timeout_ms`.
         A caller that is cancelled leaves the decision as it is.
         """
 

@@ -147,7 +147,7 @@ REQUIRED_OF_GROUPS = (
     "ConsumerGroupHeartbeat answered UnreleasedInstanceId",
     "OffsetCommit",
     "OffsetCommit: NOT_COORDINATOR",
-    "OffsetCommit: REQUEST_TIMED_OUT",
+    "OffsetCommit: COORDINATOR_NOT_AVAILABLE",
     "OffsetCommit: STALE_MEMBER_EPOCH",
     "OffsetCommit: UNKNOWN_MEMBER_ID",
     "OffsetFetch",

@@ -59,7 +59,8 @@ class TransactionsHandler:
 
     All raise InvalidRequest for a transactional id that is empty or too long; all but `add`, which
     other brokers ask, for one that belongs to a sink; NotCoordinator where another broker
-    coordinates it, CoordinatorLoadInProgress, CoordinatorNotAvailable, and RequestTimedOut; and
+    coordinates it, CoordinatorLoadInProgress, and CoordinatorNotAvailable, also where nothing is
+    committed in time; and
     what the operation of the coordinator raises.
     """
 

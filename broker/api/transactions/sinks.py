@@ -73,8 +73,8 @@ class SinksHandler:
     long an attempt lives without being renewed. `image`: of overwritten topics.
 
     All but `list_sinks` raise InvalidRequest for names and numbers that no sink has; NotCoordinator
-    where another broker coordinates it, CoordinatorLoadInProgress, CoordinatorNotAvailable, and
-    RequestTimedOut; and what the operation of the coordinator raises.
+    where another broker coordinates it, CoordinatorLoadInProgress, and CoordinatorNotAvailable,
+    also where nothing is committed in time; and what the operation of the coordinator raises.
     """
 
     def __init__(

