@@ -21,9 +21,9 @@ transactional ids of its sinks, so no other coordinator has a say.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from pylog.errors import (
     ConcurrentTransactions,
@@ -35,18 +35,11 @@ from pylog.errors import (
 )
 from pylog.model import (
     NO_TIMESTAMP,
-    Offset,
     ProducerId,
-    TopicPartition,
-    topic_id_from_bytes,
-    topic_id_to_bytes,
 )
-from pylog_broker.coordinator.generated.sink_decision import OverwrittenTopic as OverwrittenRecord
 from pylog_broker.coordinator.generated.sink_decision import (
     SinkDecisionKey,
     SinkDecisionValue,
-    WrittenPartition,
-    WrittenTopic,
 )
 from pylog_broker.coordinator.generated.sink_runs import SinkRunsKey, SinkRunsValue
 from pylog_broker.coordinator.generated.sink_task import SinkTaskKey, SinkTaskValue
@@ -63,7 +56,6 @@ from pylog_broker.coordinator.transactions.config import TransactionConfig
 from pylog_broker.coordinator.transactions.messages import (
     NO_OVERWRITE,
     NeedsProducerId,
-    NewStart,
     Overwrite,
     SendMarkers,
 )
@@ -79,15 +71,27 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     DescribedSink,
     ForgetSink,
     Member,
-    OverwrittenTopic,
     PrepareTask,
     RenewTask,
     SinkForgotten,
     SinkKey,
-    WrittenRange,
     check_names,
     is_of_a_sink,
     sink_of,
+)
+from pylog_broker.coordinator.transactions.sink_records import (
+    FREE,
+    PREPARED,
+    decision_of,
+    record_of,
+    value_of,
+)
+from pylog_broker.coordinator.transactions.sink_state import (
+    Attempt,
+    SinkState,
+    TaskState,
+    number_of,
+    overwrite_of,
 )
 from pylog_broker.coordinator.transactions.states import TransactionState
 from pylog_broker.coordinator.transactions.transaction import (
@@ -103,10 +107,6 @@ VISIBLE_MS_MAX: Final = 10_000
 """So long an answer waits at most for markers, whatever is asked for."""
 ANSWERS_MAX: Final = 100
 """So many answers of a sink wait at most; others are given at once."""
-
-_OPEN: Final = 0
-_PREPARED: Final = 1
-_FREE: Final = 2
 
 SinkRecordKey = SinkRunsKey | SinkDecisionKey | SinkTaskKey
 
@@ -163,82 +163,6 @@ class SinkCounts:
     expired: int = 0
 
 
-class _Attempt(NamedTuple):
-    """Of a task."""
-
-    run_number: int
-    batch_id: int
-    task: int
-    attempt: int
-
-
-class _Task(NamedTuple):
-    """The attempt that has a transactional id, and since when it is in this state. A prepared one
-    is aborted `timeout_ms` later.
-    """
-
-    attempt: _Attempt
-    is_prepared: bool = False
-    since_ms: int = NO_TIMESTAMP
-    timeout_ms: int = 0
-
-
-@dataclass(slots=True)
-class _Sink:
-    """Invariants: a transactional id is in `tasks`, in `free`, or in neither; `attempts` has the
-    ids of all `tasks`.
-    """
-
-    first_number: int = 0
-    run_ids: tuple[str, ...] = ()
-    ended_ms: int = NO_TIMESTAMP
-    """Since when the newest run writes nothing more."""
-    decision: DecidedBatch | None = None
-    committed: frozenset[int] = frozenset()
-    """The numbers of the transactional ids that the decision commits."""
-    overwrite: Overwrite = NO_OVERWRITE
-    """The partitions that the decision overwrites."""
-    tasks: dict[str, _Task] = field(default_factory=dict)
-    attempts: dict[_Attempt, str] = field(default_factory=dict)
-    free: dict[str, None] = field(default_factory=dict)
-    made: int = 0
-    """As many numbers were given to its transactional ids."""
-
-    @property
-    def run_number(self) -> int:
-        """Of the current run; -1 before the first."""
-        return self.first_number + len(self.run_ids) - 1
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is known of it."""
-        return not (self.run_ids or self.decision or self.tasks or self.free)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the newest run writes nothing more."""
-        return self.ended_ms != NO_TIMESTAMP
-
-    def is_over(self, attempt: _Attempt) -> bool:
-        """Whether its run has ended, a newer one has begun since, or its batch, or a later one, is
-        decided.
-        """
-        decided = -1 if self.decision is None else self.decision.batch_id
-        is_of_newest = attempt.run_number == self.run_number and not self.has_ended
-        return not is_of_newest or attempt.batch_id <= decided
-
-    def counts(self, transactional_id: str) -> bool:
-        """Whether the decision commits what the attempt with that id has written. Since then the
-        id may have been given to another one.
-        """
-        made, attempt = self.decision, self.tasks[transactional_id].attempt
-        return (
-            made is not None
-            and (made.run_number, made.batch_id) == (attempt.run_number, attempt.batch_id)
-            and _number_of(transactional_id) in self.committed
-        )
-
-
 @dataclass(slots=True)
 class _Answers:
     """Answers to decisions of a sink, which wait until no transaction of it holds back readers."""
@@ -255,7 +179,7 @@ class Sinks:
         self._config = config
         self._members = members
         self._counts = counts
-        self._sinks: dict[SinkKey, _Sink] = {}
+        self._sinks: dict[SinkKey, SinkState] = {}
         self._answers: dict[SinkKey, _Answers] = {}
 
     # ---- as a part of a coordinator --------------------------------------------------------------
@@ -271,9 +195,9 @@ class Sinks:
                 self._drop_if_empty(SinkKey(*key))
             case SinkDecisionKey(), SinkDecisionValue() | None:
                 sink = self._known(SinkKey(*key))
-                sink.decision = None if value is None else _decision_of(value)
+                sink.decision = None if value is None else decision_of(value)
                 sink.committed = frozenset() if value is None else frozenset(value.members)
-                sink.overwrite = _overwrite_of(sink.decision, sink.committed)
+                sink.overwrite = overwrite_of(sink.decision, sink.committed)
                 self._drop_if_empty(SinkKey(*key))
             case SinkTaskKey(transactional_id), SinkTaskValue() | None:
                 self._replay_task(transactional_id, value)
@@ -288,13 +212,13 @@ class Sinks:
             del sink.attempts[before.attempt]
         sink.free.pop(transactional_id, None)
         if value is not None:
-            sink.made = max(sink.made, _number_of(transactional_id) + 1)
-            if value.state == _FREE:
+            sink.made = max(sink.made, number_of(transactional_id) + 1)
+            if value.state == FREE:
                 sink.free[transactional_id] = None
             else:
-                attempt = _Attempt(value.run_number, value.batch_id, value.task, value.attempt)
-                is_prepared = value.state == _PREPARED
-                task = _Task(attempt, is_prepared, value.since_ms, value.timeout_ms)
+                attempt = Attempt(value.run_number, value.batch_id, value.task, value.attempt)
+                is_prepared = value.state == PREPARED
+                task = TaskState(attempt, is_prepared, value.since_ms, value.timeout_ms)
                 sink.tasks[transactional_id] = task
                 sink.attempts[attempt] = transactional_id
         self._drop_if_empty(key)
@@ -335,7 +259,7 @@ class Sinks:
                 if transactional_id not in self._members.transactions:
                     decision.records.append(Record(SinkTaskKey(transactional_id), None))
 
-    def _is_old(self, wall_ms: int, sink: _Sink) -> bool:
+    def _is_old(self, wall_ms: int, sink: SinkState) -> bool:
         if sink.tasks:
             return False
         if sink.decision is not None:
@@ -368,12 +292,12 @@ class Sinks:
         """
         key = request.sink
         check_names(key, request.run_id)
-        sink = self._sinks.get(key) or _Sink()
+        sink = self._sinks.get(key) or SinkState()
         run_number = self._number(key, sink, request.run_id)
         if (decided := self._decided(sink, run_number, request.batch_id)) is not None:
             return Decision(effects=[Reply(request_id, AlreadyDecided(decided))])
         self._check_goes_on(key, sink, run_number)
-        attempt = _Attempt(run_number, request.batch_id, request.task, request.attempt)
+        attempt = Attempt(run_number, request.batch_id, request.task, request.attempt)
         if (known := sink.attempts.get(attempt)) is not None:  # it asks again
             identity = self._members.transactions[known].owner
             return Decision(effects=[Reply(request_id, Member(known, identity))])
@@ -387,8 +311,8 @@ class Sinks:
         decision = Decision()
         self._begin_run(wall_ms, key, sink, request.run_id, decision)
         identity = self._members.open_member(wall_ms, transactional_id, fresh, decision)
-        task = _Task(attempt, since_ms=wall_ms)
-        decision.records.append(_record_of(key, transactional_id, task))
+        task = TaskState(attempt, since_ms=wall_ms)
+        decision.records.append(record_of(key, transactional_id, task))
         decision.effects += [
             self._timer(wall_ms, transactional_id, task),
             Reply(request_id, Member(transactional_id, identity)),
@@ -413,8 +337,8 @@ class Sinks:
             return Decision(effects=[reply])
         most_ms = self._config.max_timeout_ms
         wait_ms = min(request.timeout_ms, most_ms) if request.timeout_ms > 0 else most_ms
-        prepared = _Task(task.attempt, True, wall_ms, wait_ms)
-        record = _record_of(request.sink, transactional_id, prepared)
+        prepared = TaskState(task.attempt, True, wall_ms, wait_ms)
+        record = record_of(request.sink, transactional_id, prepared)
         return Decision([record], [self._timer(wall_ms, transactional_id, prepared), reply])
 
     def check_writes(self, transactional_id: str) -> None:
@@ -440,7 +364,7 @@ class Sinks:
         partitions.
         """
         check_names(request.sink, request.run_id)
-        sink = self._sinks.get(request.sink) or _Sink()
+        sink = self._sinks.get(request.sink) or SinkState()
         run_number = self._number(request.sink, sink, request.run_id)
         last = sink.decision
         if last is not None and request.batch_id <= last.batch_id:
@@ -470,12 +394,12 @@ class Sinks:
             request.overwritten,
         )
         counted = {member.transactional_id for member in request.members}
-        numbers = sorted(map(_number_of, counted))
-        overwrite = _overwrite_of(made, numbers)
+        numbers = sorted(map(number_of, counted))
+        overwrite = overwrite_of(made, numbers)
         self._check_overwrites(request, overwrite)
         decision = Decision(is_atomic=False)
         self._write_runs(request.sink, sink, request.run_id, decision)
-        value = _value_of(made, tuple(numbers))
+        value = value_of(made, tuple(numbers))
         decision.records.append(Record(SinkDecisionKey(*request.sink), value))
         for transactional_id, task in sink.tasks.items():
             ended = task.attempt
@@ -495,7 +419,7 @@ class Sinks:
     def _answer_when_visible(
         self,
         request: DecideBatch,
-        sink: _Sink,
+        sink: SinkState,
         answer: Reply,
         ending: set[str],
         decision: Decision,
@@ -563,7 +487,7 @@ class Sinks:
                 f"a transaction of {len(partitions)}; the limit is {most}"
             )
 
-    def _check_has_overwritten(self, key: SinkKey, sink: _Sink) -> None:
+    def _check_has_overwritten(self, key: SinkKey, sink: SinkState) -> None:
         """The decision says where partitions begin whose markers are not written yet."""
         if self._still_overwrites(key, sink):
             assert sink.decision is not None
@@ -572,7 +496,7 @@ class Sinks:
                 f"{key.query_id!r} has not overwritten all partitions yet"
             )
 
-    def _still_overwrites(self, key: SinkKey, sink: _Sink) -> bool:
+    def _still_overwrites(self, key: SinkKey, sink: SinkState) -> bool:
         if not sink.overwrite.starts:
             return False
         known = map(self._members.transactions.get, map(key.transactional_id, sink.committed))
@@ -586,7 +510,7 @@ class Sinks:
         if not transaction.state.commits or not is_of_a_sink(transactional_id):
             return NO_OVERWRITE
         sink = self._sinks.get(sink_of(transactional_id))
-        if sink is None or _number_of(transactional_id) not in sink.committed:
+        if sink is None or number_of(transactional_id) not in sink.committed:
             return NO_OVERWRITE
         return sink.overwrite
 
@@ -595,7 +519,7 @@ class Sinks:
         whole sink, or the one that is named. A decision stands, no matter which run asks.
         """
         decision = Decision(is_atomic=False)
-        sink = self._sinks.get(request.sink) or _Sink()
+        sink = self._sinks.get(request.sink) or SinkState()
         ended = self._to_abort(sink, request)
         if request.ends_run:
             self._end_run(wall_ms, request.sink, sink, request.run_id, decision)
@@ -604,7 +528,7 @@ class Sinks:
         decision.effects.append(Reply(request_id, BatchAborted(len(ended))))
         return decision
 
-    def _to_abort(self, sink: _Sink, request: AbortBatch) -> list[str]:
+    def _to_abort(self, sink: SinkState, request: AbortBatch) -> list[str]:
         """The transactional ids of attempts."""
         if request.whole_sink:
             return list(sink.tasks)
@@ -625,7 +549,7 @@ class Sinks:
         ]
 
     def _end_run(
-        self, wall_ms: int, key: SinkKey, sink: _Sink, run_id: str, decision: Decision
+        self, wall_ms: int, key: SinkKey, sink: SinkState, run_id: str, decision: Decision
     ) -> None:
         """Records the end of the run, if it is the newest and has not ended, or the sink's first
         one. Any other run was put out by a newer one already, or would put out the newest.
@@ -644,7 +568,7 @@ class Sinks:
         for key, sink in self._sinks.items():
             yield self._described(key, sink)
 
-    def _described(self, key: SinkKey, sink: _Sink) -> DescribedSink:
+    def _described(self, key: SinkKey, sink: SinkState) -> DescribedSink:
         prepared = [task.since_ms for task in sink.tasks.values() if task.is_prepared]
         transactions = map(self._members.transactions.__getitem__, sink.tasks)
         began = [each.started_ms for each in transactions if each.partitions]
@@ -687,14 +611,14 @@ class Sinks:
 
     # ---- helpers ---------------------------------------------------------------------------------
 
-    def _known(self, key: SinkKey) -> _Sink:
-        return self._sinks.setdefault(key, _Sink())
+    def _known(self, key: SinkKey) -> SinkState:
+        return self._sinks.setdefault(key, SinkState())
 
     def _drop_if_empty(self, key: SinkKey) -> None:
         if self._sinks[key].is_empty:
             del self._sinks[key]
 
-    def _number(self, key: SinkKey, sink: _Sink, run_id: str) -> int:
+    def _number(self, key: SinkKey, sink: SinkState, run_id: str) -> int:
         """The number of the run, which may be a new one."""
         if run_id not in sink.run_ids:
             return sink.run_number + 1
@@ -707,14 +631,14 @@ class Sinks:
             )
         return number
 
-    def _check_goes_on(self, key: SinkKey, sink: _Sink, run_number: int) -> None:
+    def _check_goes_on(self, key: SinkKey, sink: SinkState, run_number: int) -> None:
         if sink.has_ended and run_number == sink.run_number:
             raise InvalidTxnState(
                 f"run {sink.run_ids[-1]} of query {key.query_id} was aborted: it writes nothing "
                 f"more to sink {key.sink_id!r}"
             )
 
-    def _decided(self, sink: _Sink, run_number: int, batch_id: int) -> DecidedBatch | None:
+    def _decided(self, sink: SinkState, run_number: int, batch_id: int) -> DecidedBatch | None:
         last = sink.decision
         if last is None or batch_id > last.batch_id:
             return None
@@ -722,7 +646,7 @@ class Sinks:
             return last
         raise _refusal(last, batch_id, run_number)
 
-    def _check_room(self, key: SinkKey, sink: _Sink) -> None:
+    def _check_room(self, key: SinkKey, sink: SinkState) -> None:
         most = self._config.sinks_max
         if sink.is_empty and len(self._sinks) >= most:
             raise ThrottlingQuotaExceeded(
@@ -738,7 +662,7 @@ class Sinks:
                 "(coalesce)"
             )
 
-    def _unused(self, key: SinkKey, sink: _Sink) -> str:
+    def _unused(self, key: SinkKey, sink: SinkState) -> str:
         """A transactional id that nobody has. One whose last transaction has not ended on all of
         its partitions, or whose epochs run out, is left alone.
         """
@@ -754,7 +678,7 @@ class Sinks:
         return key.transactional_id(number)
 
     def _begin_run(
-        self, wall_ms: int, key: SinkKey, sink: _Sink, run_id: str, decision: Decision
+        self, wall_ms: int, key: SinkKey, sink: SinkState, run_id: str, decision: Decision
     ) -> None:
         """A run that was not seen before puts out the one before it."""
         if run_id in sink.run_ids:
@@ -764,7 +688,7 @@ class Sinks:
         for transactional_id in sink.tasks:
             self._end(wall_ms, key, sink, transactional_id, None, decision)
 
-    def _write_runs(self, key: SinkKey, sink: _Sink, run_id: str, decision: Decision) -> None:
+    def _write_runs(self, key: SinkKey, sink: SinkState, run_id: str, decision: Decision) -> None:
         if run_id in sink.run_ids:
             return
         run_ids = (*sink.run_ids, run_id)
@@ -772,7 +696,7 @@ class Sinks:
         value = SinkRunsValue(sink.first_number + dropped, run_ids[dropped:])
         decision.records.append(Record(SinkRunsKey(*key), value))
 
-    def _task(self, key: SinkKey, member: Member) -> _Task:
+    def _task(self, key: SinkKey, member: Member) -> TaskState:
         sink = self._sinks.get(key)
         task = None if sink is None else sink.tasks.get(member.transactional_id)
         transaction = self._members.transactions.get(member.transactional_id)
@@ -788,7 +712,7 @@ class Sinks:
         self,
         wall_ms: int,
         key: SinkKey,
-        sink: _Sink,
+        sink: SinkState,
         transactional_id: str,
         commits_by: Overwrite | None,
         decision: Decision,
@@ -799,31 +723,27 @@ class Sinks:
         transaction = self._members.transactions[transactional_id]
         if not transaction.state.is_prepared:
             overwrite = commits_by or NO_OVERWRITE
-            if overwrite.starts and _number_of(transactional_id) == overwrite.first:
+            if overwrite.starts and number_of(transactional_id) == overwrite.first:
                 partitions = transaction.partitions.union(overwrite.starts)
                 transaction = transaction._replace(partitions=partitions)
             commits = commits_by is not None and bool(transaction.partitions)
             self._members.end_member(wall_ms, transaction, commits, overwrite, decision)
         task = sink.tasks[transactional_id]._replace(since_ms=wall_ms, timeout_ms=0)
-        decision.records.append(_record_of(key, transactional_id, task, is_free=True))
+        decision.records.append(record_of(key, transactional_id, task, is_free=True))
         decision.effects.append(CancelTimer(TaskTimer(transactional_id)))
 
-    def _forget(self, key: SinkKey, sink: _Sink, decision: Decision) -> None:
+    def _forget(self, key: SinkKey, sink: SinkState, decision: Decision) -> None:
         decision.records.append(Record(SinkDecisionKey(*key), None))
         decision.records.append(Record(SinkRunsKey(*key), None))
         for transactional_id in (*sink.tasks, *sink.free):
             decision.records.append(Record(SinkTaskKey(transactional_id), None))
 
-    def _timer(self, wall_ms: int, transactional_id: str, task: _Task) -> SetTimer:
+    def _timer(self, wall_ms: int, transactional_id: str, task: TaskState) -> SetTimer:
         delay_ms = self._config.sink_lease_ms
         if task.is_prepared:
             left_ms = task.since_ms + task.timeout_ms - wall_ms
             delay_ms = min(max(left_ms, 0), task.timeout_ms)
         return SetTimer(TaskTimer(transactional_id), delay_ms)
-
-
-def _number_of(transactional_id: str) -> int:
-    return int(transactional_id.rpartition("/")[2])
 
 
 def _is_repeated(last: DecidedBatch, request: DecideBatch) -> bool:
@@ -848,65 +768,3 @@ def _refusal(last: DecidedBatch, batch_id: int, run_number: int) -> SinkBatchDec
         f"{last.run_number} (this is run {run_number}): the checkpoint is older than the sink. "
         "Go on from the newer checkpoint, or write with another sinkId"
     )
-
-
-def _record_of(
-    key: SinkKey, transactional_id: str, task: _Task, *, is_free: bool = False
-) -> Record:
-    state = _FREE if is_free else _PREPARED if task.is_prepared else _OPEN
-    value = SinkTaskValue(*key, *task.attempt, state, task.since_ms, task.timeout_ms)
-    return Record(SinkTaskKey(transactional_id), value)
-
-
-def _value_of(made: DecidedBatch, members: tuple[int, ...]) -> SinkDecisionValue:
-    topics: dict[str, list[WrittenPartition]] = {}
-    for each in made.receipt:
-        written = WrittenPartition(each.partition, each.first_offset, each.last_offset)
-        topics.setdefault(each.topic, []).append(written)
-    return SinkDecisionValue(
-        made.batch_id,
-        made.run_number,
-        made.row_count,
-        made.checksum,
-        made.digest,
-        made.decided_ms,
-        made.expires_ms,
-        members,
-        tuple(WrittenTopic(topic, tuple(written)) for topic, written in topics.items()),
-        tuple(
-            OverwrittenRecord(topic_id_to_bytes(topic_id), topic, starts)
-            for topic, topic_id, starts in made.overwritten
-        ),
-    )
-
-
-def _decision_of(value: SinkDecisionValue) -> DecidedBatch:
-    return DecidedBatch(
-        value.batch_id,
-        value.run_number,
-        value.row_count,
-        value.checksum,
-        value.digest,
-        value.decided_ms,
-        value.expires_ms,
-        tuple(
-            WrittenRange(topic.topic, each.partition, each.first_offset, each.last_offset)
-            for topic in value.receipt
-            for each in topic.partitions
-        ),
-        tuple(
-            OverwrittenTopic(each.topic, topic_id_from_bytes(each.topic_id), each.starts)
-            for each in value.overwritten
-        ),
-    )
-
-
-def _overwrite_of(made: DecidedBatch | None, committed: Iterable[int]) -> Overwrite:
-    if made is None or not made.overwritten:
-        return NO_OVERWRITE
-    starts = {
-        TopicPartition(topic, partition): NewStart(topic_id, Offset(offset))
-        for topic, topic_id, offsets in made.overwritten
-        for partition, offset in enumerate(offsets)
-    }
-    return Overwrite(min(committed, default=-1), starts)
