@@ -68,9 +68,9 @@ def pylog(*arguments: str, stdin: bytes = b"x\n") -> tuple[int, str]:
 
 def test_a_producer_says_which_topic_is_unknown(producer: Producer) -> None:
     unknown = errors.UnknownTopicOrPartition
-    assert "nope" in within(1.5, unknown, lambda: producer.send("nope", b"x"))
-    assert "nope" in within(1.5, unknown, lambda: producer.partitions_for("nope"))
-    text = within(1.5, unknown, lambda: producer.send("there", b"x", partition=3))
+    assert "nope" in within(5, unknown, lambda: producer.send("nope", b"x"))
+    assert "nope" in within(5, unknown, lambda: producer.partitions_for("nope"))
+    text = within(5, unknown, lambda: producer.send("there", b"x", partition=3))
     assert text == "topic there has partitions 0 to 0; there is no partition 3"
 
 
@@ -100,8 +100,8 @@ def test_an_admin_client_says_which_topic_is_unknown(admin: AdminClient) -> None
         lambda: admin.list_offsets({nope: "latest"}, timeout=1),
         lambda: admin.delete_records({nope: 1}, timeout=1),
     ):
-        assert "nope" in within(2, unknown, call)
-    text = within(2, unknown, lambda: admin.list_offsets({TopicPartition("there", 7): "latest"}))
+        assert "nope" in within(5, unknown, call)
+    text = within(5, unknown, lambda: admin.list_offsets({TopicPartition("there", 7): "latest"}))
     assert "no partition 7" in text
 
 
@@ -180,7 +180,7 @@ def test_each_address_and_its_fault_are_named() -> None:
             lambda: admin.create_topics(NewTopic("x")),
             admin.describe_cluster,
         ]
-        texts = [within(2.5, failed, call) for call in calls]
+        texts = [within(5, failed, call) for call in calls]
     status, printed = pylog("-b", UNREACHABLE, "--api-timeout", "1", "topics", "list")
     assert status == 1
     for text in [*texts, printed]:
@@ -199,8 +199,8 @@ def test_one_good_address_among_bad_ones_is_enough(
 
 
 def test_a_broker_that_is_gone_is_named_in_time() -> None:
-    settings = {"default_api_timeout_ms": 1_500}
-    times = {"delivery_timeout_ms": 1_500, "request_timeout_ms": 1_000, "linger_ms": 0}
+    settings = {"default_api_timeout_ms": 3_000}
+    times = {"delivery_timeout_ms": 3_000, "request_timeout_ms": 2_000, "linger_ms": 0}
     with (
         LocalCluster() as cluster,
         AdminClient(bootstrap_servers=cluster.bootstrap_servers, **settings) as admin,
@@ -213,17 +213,17 @@ def test_a_broker_that_is_gone_is_named_in_time() -> None:
         assert consumer.end_offsets([tp]) == {tp: 1}
         cluster.kill(1)
         late = errors.RequestTimedOut
-        text = within(3, errors.DeliveryTimedOut, lambda: producer.send("t", b"x").result(10))
-        assert "t-0: not acknowledged within delivery_timeout_ms=1500" in text
+        text = within(6, errors.DeliveryTimedOut, lambda: producer.send("t", b"x").result(10))
+        assert "t-0: not acknowledged within delivery_timeout_ms=3000" in text
         assert "connection refused" in text or "no live leader" in text
-        assert "t-0" in within(3, late, lambda: consumer.end_offsets([tp]))
-        assert "t-0" in within(3, late, lambda: admin.list_offsets({tp: "latest"}))
+        assert "t-0" in within(6, late, lambda: consumer.end_offsets([tp]))
+        assert "t-0" in within(6, late, lambda: admin.list_offsets({tp: "latest"}))
         consumer.assign([tp])
         assert not consumer.poll(0.5)  # nothing to read is no error, and it waits no longer
         cluster.kill_controller()
-        text = within(3, late, lambda: admin.create_topics(NewTopic("u")))
+        text = within(6, late, lambda: admin.create_topics(NewTopic("u")))
         assert "connection refused" in text
-        text = within(3, errors.BootstrapFailed, admin.list_topics)
+        text = within(5, errors.BootstrapFailed, admin.list_topics)
         assert all(f"{a}: connection refused" in text for a in cluster.bootstrap_servers.split(","))
         assert "within 1.5 s" in text
 
@@ -235,7 +235,7 @@ def test_a_record_over_a_limit_names_it_and_harms_no_other(
     cluster: LocalCluster, producer: Producer
 ) -> None:
     too_large = errors.MessageTooLarge
-    text = within(1, too_large, lambda: producer.send("small", bytes(2 << 20)))
+    text = within(5, too_large, lambda: producer.send("small", bytes(2 << 20)))
     assert "max_request_size is 1048576" in text
     text = within(5, too_large, lambda: producer.send("small", bytes(5_000)).result(5))
     assert "max.message.bytes is 2000" in text
@@ -277,14 +277,14 @@ def test_10_a_topic_is_deleted_and_made_anew_while_records_flow(
     ) as producer:
         thread = threading.Thread(target=send, args=(producer,))
         thread.start()
-        eventually(10, lambda: len(sent) > 200, "some records are sent")
+        eventually(30, lambda: len(sent) > 200, "some records are sent")
         before = len(sent)  # while the topic is being deleted a record may be meant for either
         admin.delete_topics("flow")
         SYSTEM_CLOCK.sleep(0.3)
         admin.create_topics(NewTopic("flow"))
         after = len(sent)
         eventually(
-            20,
+            30,
             lambda: any(_stored(handle) for _, handle in sent[after:]),
             "a record is stored in the new topic",
         )

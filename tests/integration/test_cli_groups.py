@@ -11,6 +11,7 @@ import pytest
 
 from pylog import Consumer, LocalCluster, Producer, ShareConsumer
 from pylog.cli.main import main
+from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -201,11 +202,14 @@ def test_a_share_group_prints_each_record_once_and_is_looked_after(run: Run, top
 def test_members_of_a_share_group_are_shown(run: Run, cluster: LocalCluster, topic: str) -> None:
     servers = cluster.bootstrap_servers
     with ShareConsumer(topic, bootstrap_servers=servers, group_id=topic) as consumer:
-        consumer.poll(2.0)
-        status, out, _ = run("groups", "members", topic)
-        assert status == 0
-        assert f"{topic}-0, {topic}-1" in out
-        status, out, err = run("groups", "reset-offsets", topic, "--all-topics", "--to-latest")
+        both = f"{topic}-0, {topic}-1"
+
+        def has_both() -> bool:
+            consumer.poll(0.05)
+            return both in run("groups", "members", topic)[1]
+
+        eventually(30, has_both, "the member has both partitions")
+        status, _, err = run("groups", "reset-offsets", topic, "--all-topics", "--to-latest")
         assert status != 0
         assert "has 1 live members" in err
         consumer.unsubscribe()

@@ -90,7 +90,7 @@ def test_ordinary_tools_show_a_querys_lag(
         assert shown["recordsBehindLatest"] == 6
         assert 590 < shown["secondsBehindLatest"] < 700
         run.trigger()
-        eventually(20, lambda: committed(admin, topic) == {0: 2, 1: 2}, "the first batch")
+        eventually(30, lambda: committed(admin, topic) == {0: 2, 1: 2}, "the first batch")
         for each in described(capfd, cluster, topic):
             assert each["lag"] == 3
             assert 590 < each["lag_seconds"] < 700
@@ -150,7 +150,7 @@ def test_a_query_outlives_its_coordinator(
 ) -> None:
     with Run(options(cluster, topic), Checkpoint()) as run:
         run.drain()
-        eventually(20, lambda: committed(admin, topic) == {0: 5, 1: 5}, "the first commit")
+        eventually(30, lambda: committed(admin, topic) == {0: 5, 1: 5}, "the first commit")
         [group] = admin.describe_groups(topic).values()
         cluster.kill(group.coordinator.id)
         cluster.start(group.coordinator.id)

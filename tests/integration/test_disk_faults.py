@@ -54,7 +54,7 @@ class Writer:
         self._producer = Producer(
             bootstrap_servers=servers,
             **{
-                "linger_ms": 0, "delivery_timeout_ms": 1_500, "request_timeout_ms": 1_000,
+                "linger_ms": 0, "delivery_timeout_ms": 5_000, "request_timeout_ms": 4_000,
                 "retry_backoff_max_ms": 200, **settings,
             },
         )  # fmt: skip
@@ -237,12 +237,12 @@ def test_the_others_go_on_when_one_disk_is_full(
         try:
             for _ in range(20):
                 writer.send()
-            eventually(5, lambda: victim not in described(admin, topic).isr, "it left the ISR")
+            eventually(30, lambda: victim not in described(admin, topic).isr, "it left the ISR")
             assert described(admin, topic).leader != victim
             assert_nothing_lost(cluster.bootstrap_servers, writer)
         finally:
             ballast.unlink()
-        eventually(10, lambda: len(described(admin, topic).isr) == 3, "it is in sync again")
+        eventually(30, lambda: len(described(admin, topic).isr) == 3, "it is in sync again")
         writer.send()
         assert_nothing_lost(cluster.bootstrap_servers, writer)
     assert_all_run(cluster)
@@ -268,7 +268,7 @@ def test_all_disks_are_full(three: tuple[LocalCluster, AdminClient]) -> None:
             for ballast in ballasts:
                 ballast.unlink()
         writer.goes_on_within(10)
-        eventually(10, lambda: len(described(admin, "all-full").isr) == 3, "all are in sync")
+        eventually(30, lambda: len(described(admin, "all-full").isr) == 3, "all are in sync")
         assert_nothing_lost(cluster.bootstrap_servers, writer)
     assert_all_run(cluster)
 
@@ -291,7 +291,7 @@ def test_controller_and_broker_share_a_disk_that_is_full(tmp_path: Path) -> None
             assert_nothing_lost(cluster.bootstrap_servers, writer)
             ballast.unlink()
             writer.goes_on_within(10)
-            eventually(10, lambda: created(admin, "at-last"), "changes go on")
+            eventually(30, lambda: created(admin, "at-last"), "changes go on")
             cluster.kill_controller()
             cluster.start_controller()
             assert "at-last" in admin.list_topics()
@@ -371,11 +371,11 @@ def test_a_corrupt_segment_takes_one_replica_offline(
         segments[0].write_bytes(damaged)
         cluster.start(victim)
         # The other replicas serve and take writes; the other topic of that broker does not care.
-        eventually(10, lambda: described(admin, topic).leader not in (None, victim), "a leader")
+        eventually(30, lambda: described(admin, topic).leader not in (None, victim), "a leader")
         for _ in range(5):
             writer.send()
         other.send()
-        eventually(10, lambda: victim in described(admin, whole).isr, "whole logs are in sync")
+        eventually(30, lambda: victim in described(admin, whole).isr, "whole logs are in sync")
         assert victim not in described(admin, topic).isr
         assert segments[0].read_bytes() == damaged, "damage is evidence, and stays"
         assert "damaged" in (cluster.data_dir / "logs" / f"broker-{victim}.log").read_text()

@@ -67,7 +67,7 @@ def test_a_leader_whose_log_rots_is_replaced_while_its_broker_serves_on(
     raw.create_topic("other", replicas=3)
     whole = damage(segment(cluster, leader, "three"))
     read_and_fail(raw, "three")
-    eventually(5, lambda: raw.partition("three").leader not in (leader, -1), "another leads")
+    eventually(30, lambda: raw.partition("three").leader not in (leader, -1), "another leads")
     assert produced(raw, "three")
     found = raw.partition("three")
     assert leader not in found.isr
@@ -79,15 +79,15 @@ def test_a_leader_whose_log_rots_is_replaced_while_its_broker_serves_on(
     cluster.kill(leader)
     cluster.start(leader)
     # Every CRC of that log is checked at the start: it still may not follow, and all else does.
-    eventually(10, lambda: leader in raw.partition("other").isr, "the others caught up")
+    eventually(30, lambda: leader in raw.partition("other").isr, "the others caught up")
     eventually(
-        10, lambda: list(raw.partition("three").offline_replicas) == [leader], "it is offline"
+        30, lambda: list(raw.partition("three").offline_replicas) == [leader], "it is offline"
     )
     cluster.kill(leader)
     path = segment(cluster, leader, "three")
     path.write_bytes(whole)
     cluster.start(leader)
-    eventually(10, lambda: leader in raw.partition("three").isr, "it caught up")
+    eventually(30, lambda: leader in raw.partition("three").isr, "it caught up")
 
 
 def test_an_only_replica_serves_what_is_whole_and_all_when_it_is_repaired(
@@ -108,6 +108,6 @@ def test_an_only_replica_serves_what_is_whole_and_all_when_it_is_repaired(
     whole += path.read_bytes()[len(whole) :]
     path.write_bytes(whole)
     cluster.start(leader)
-    eventually(10, lambda: raw.partition("one").leader == leader, "it leads again")
+    eventually(30, lambda: raw.partition("one").leader == leader, "it leads again")
     assert len(raw.fetch(raw.leader("one"), "one").batches) == len(whole)
     assert produced(raw, "one")

@@ -271,7 +271,7 @@ def test_whoever_is_late_to_poll_is_out_and_joins_again(cluster: LocalCluster, t
         consumer.subscribe(topic, listener=told)
         poll_until(lambda: len(consumer.assignment()) == PARTITIONS, consumer)
         epoch = consumer.group_metadata().generation
-        eventually(20, lambda: consumer.group_metadata().generation != epoch, "the member is out")
+        eventually(30, lambda: consumer.group_metadata().generation != epoch, "the member is out")
         poll_until(lambda: told.heard.count(("assigned", [0, 1, 2, 3])) == 2, consumer)
     assert ("lost", [0, 1, 2, 3]) in told.heard
 

@@ -158,7 +158,7 @@ def test_the_client_sees_a_topic_grow_old_and_new(
     assert len(described.partitions) == 1
     producer.send(topic, b"old").result(20)
     admin.delete_topics(topic)
-    eventually(10, lambda: topic not in admin.list_topics(), "each broker knows")
+    eventually(30, lambda: topic not in admin.list_topics(), "each broker knows")
     admin.create_topics(NewTopic(topic))
     assert admin.describe_topics(topic)[topic].topic_id != described.topic_id
     with Producer(bootstrap_servers=cluster.bootstrap_servers) as fresh:

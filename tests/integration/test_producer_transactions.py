@@ -230,7 +230,7 @@ def test_an_idle_producer_that_is_fenced_cannot_send(cluster: LocalCluster, topi
 def test_a_transaction_that_is_open_for_too_long_is_aborted(
     cluster: LocalCluster, topic: str
 ) -> None:
-    with producer(cluster, topic, transaction_timeout_ms=1_000) as p:
+    with producer(cluster, topic, transaction_timeout_ms=3_000) as p:
         p.begin_transaction()
         p.send(topic, b"slow", partition=0).result(10)
         with Producer(bootstrap_servers=cluster.bootstrap_servers) as plain:

@@ -67,7 +67,7 @@ class Load:
     def goes_on(self) -> bool:
         """Whether more is acknowledged within some seconds."""
         before = self.acknowledged
-        eventually(20, lambda: self.acknowledged > before, "writes go on")
+        eventually(30, lambda: self.acknowledged > before, "writes go on")
         return True
 
     def __exit__(self, *_: object) -> None:
@@ -121,12 +121,12 @@ def test_k48_a_partition_moves_under_load(cluster: LocalCluster, admin: AdminCli
     assert partition(admin, "moving") == ((3, 4), {3, 4}, 3)
     assert admin.list_partition_reassignments() == {}
     assert numbers(cluster, "moving") == list(range(load.acknowledged))
-    eventually(20, lambda: directories(cluster, "moving") == {3, 4}, "the old files are removed")
+    eventually(30, lambda: directories(cluster, "moving") == {3, 4}, "the old files are removed")
     # and back again, onto brokers that had it before
     admin.alter_partition_reassignments({tp: [2, 1]})
     eventually(60, moved(admin, "moving", 2, 1), "the partition is back")
     assert numbers(cluster, "moving") == list(range(load.acknowledged))
-    eventually(20, lambda: directories(cluster, "moving") == {1, 2}, "the old files are removed")
+    eventually(30, lambda: directories(cluster, "moving") == {1, 2}, "the old files are removed")
 
 
 def fill(cluster: LocalCluster, topic: str, count: int) -> None:
@@ -162,7 +162,7 @@ def test_a_move_is_cancelled_and_leaves_nothing(cluster: LocalCluster, admin: Ad
     finally:
         throttle(admin, "cancelled", None)
     assert partition(admin, "cancelled")[0] == (1, 2)
-    eventually(20, lambda: directories(cluster, "cancelled") == {1, 2}, "the copies are removed")
+    eventually(30, lambda: directories(cluster, "cancelled") == {1, 2}, "the copies are removed")
     with pytest.raises(errors.NoReassignmentInProgress):
         admin.alter_partition_reassignments({tp: None})
     assert numbers(cluster, "cancelled") == list(range(3000))

@@ -243,7 +243,7 @@ def offsets(member: Member, *, start: int, lag: int) -> None:
         found = [(each.start_offset, each.lag) for each in answer.offsets]
         return found == [(start, lag)]
 
-    eventually(20, told, f"the group is at {start}, with a lag of {lag}")
+    eventually(30, told, f"the group is at {start}, with a lag of {lag}")
 
 
 def test_a_member_that_goes_gives_back_what_it_has(
@@ -450,7 +450,7 @@ def test_state_of_a_topic_goes_with_it(raw: RawClient, topic: str, members: list
         (answer,) = raw.share(a.coordinator()).DescribeShareGroupOffsets(request, timeout=9).groups
         return not answer.error.code and not answer.offsets
 
-    eventually(20, is_gone, "the group has no state of the topic")
+    eventually(30, is_gone, "the group has no state of the topic")
     a.leader = raw.servers[1]
     answer = a.fetch(epoch=0)
     assert [each.error.code for each in answer.partitions] == [errors.UnknownTopicId.code]

@@ -201,12 +201,12 @@ def test_a_prepared_attempt_is_aborted_when_nobody_decides(
 
 
 def test_an_attempt_lives_as_long_as_it_is_renewed() -> None:
-    config = {"sink.attempt.lease.ms": "1500"}
+    config = {"sink.attempt.lease.ms": "4000"}
     with LocalCluster(config=config) as small, RawClient(small.bootstrap_servers) as client:
         world = RawTransactions(client)
         client.create_topic("t", partitions=2)
         sink = RawSink(world, "q")
-        assert sink.begin(0).lease_ms == 1500
+        assert sink.begin(0).lease_ms == 4000
         kept, left = sink.writer(0, task=1), sink.writer(0, task=2)
         kept.send("t", b"kept")
         left.send("t", b"left", partition=1)

@@ -131,13 +131,13 @@ def test_without_acks_records_go_on_at_the_new_leader(
             read.extend(int(record.value or b"") for record in consumer.poll(0.1))
             return len(read) > before
 
-        eventually(20, arrives, "the leader stores records")
+        eventually(30, arrives, "the leader stores records")
         # Its broker lives on and keeps the connection; metadata is minutes from being renewed.
         assert admin.elect_leaders([TopicPartition(topic, 0)]) == {
             TopicPartition(topic, 0): preferred
         }
         moved = sent
-        eventually(20, lambda: arrives() and read[-1] >= moved, "the new leader stores records")
+        eventually(30, lambda: arrives() and read[-1] >= moved, "the new leader stores records")
         for number in range(sent, sent + 50):
             producer.send(topic, b"%d" % number, partition=0)
         while read[-1] < sent + 49:

@@ -58,11 +58,11 @@ def test_a_killed_leader_is_replaced_and_comes_back(cluster: LocalCluster, raw: 
     assert try_produce(raw, b"before")
     leader = raw.partition(TOPIC).leader
     cluster.kill(leader)
-    gap_ms = eventually(5, lambda: try_produce(raw, b"after"), "an acknowledgement after the kill")
-    assert gap_ms < 2000
+    gap_ms = eventually(30, lambda: try_produce(raw, b"after"), "an acknowledgement after the kill")
+    assert gap_ms < 5_000, "nobody waits for the session of the dead broker"
     assert raw.partition(TOPIC).leader != leader
     cluster.start(leader)
-    eventually(10, lambda: isr(raw) == {1, 2, 3}, "the killed broker is in sync again")
+    eventually(30, lambda: isr(raw) == {1, 2, 3}, "the killed broker is in sync again")
     assert contents(raw)[0] == b"before"
     assert set(contents(raw)) == {b"before", b"after"}
 
@@ -77,7 +77,7 @@ def test_a_stopped_broker_moves_its_leaders_first(cluster: LocalCluster, raw: Ra
     assert "without moving leaders" not in log
     assert (cluster.data_dir / f"broker-{leader}" / ".kafka_cleanshutdown").exists()
     cluster.start(leader)
-    eventually(10, lambda: isr(raw) == {1, 2, 3}, "the stopped broker is in sync again")
+    eventually(30, lambda: isr(raw) == {1, 2, 3}, "the stopped broker is in sync again")
 
 
 def test_produce_and_fetch_go_on_while_the_controller_is_dead(
@@ -89,11 +89,11 @@ def test_produce_and_fetch_go_on_while_the_controller_is_dead(
         assert try_produce(raw, b"%d" % number, server=1)
     assert len(contents(raw, server=1)) == 21
     cluster.start_controller()
-    eventually(5, lambda: try_produce(raw, b"after"), "the gateway answers again")
+    eventually(30, lambda: try_produce(raw, b"after"), "the gateway answers again")
     leader = raw.partition(TOPIC).leader
     cluster.kill(leader)
     # A broker that has not called again yet is waited for as long as a lease lasts.
-    eventually(10, lambda: try_produce(raw, b"last"), "the new controller elects")
+    eventually(30, lambda: try_produce(raw, b"last"), "the new controller elects")
     assert len(contents(raw)) >= 23
 
 
@@ -103,10 +103,10 @@ def test_a_leader_that_stands_still_is_replaced_when_its_lease_ends(
     assert try_produce(raw, b"before")
     leader = raw.partition(TOPIC).leader
     cluster.pause(leader)
-    eventually(10, lambda: raw.partition(TOPIC).leader not in (leader, -1), "a new leader")
+    eventually(30, lambda: raw.partition(TOPIC).leader not in (leader, -1), "a new leader")
     assert try_produce(raw, b"during")
     cluster.resume(leader)
-    eventually(15, lambda: isr(raw) == {1, 2, 3}, "the paused broker is in sync again")
+    eventually(30, lambda: isr(raw) == {1, 2, 3}, "the paused broker is in sync again")
     assert contents(raw) == [b"before", b"during"]
 
 
@@ -120,11 +120,11 @@ def test_all_killed_at_once_and_started_again_serve_the_same(tmp_path: Path) -> 
             cluster.kill(broker)
         cluster.kill_controller()
     with LocalCluster(3, tmp_path, config) as cluster, RawClient(cluster.bootstrap_servers) as raw:
-        eventually(10, lambda: try_produce(raw, b"10"), "an acknowledgement after the restart")
+        eventually(30, lambda: try_produce(raw, b"10"), "an acknowledgement after the restart")
         assert contents(raw) == [b"%d" % number for number in range(11)]
-        eventually(10, lambda: isr(raw) == {1, 2, 3}, "all are in sync again")
+        eventually(30, lambda: isr(raw) == {1, 2, 3}, "all are in sync again")
         cluster.restart()
-        eventually(10, lambda: try_produce(raw, b"11"), "an acknowledgement after the restart")
+        eventually(30, lambda: try_produce(raw, b"11"), "an acknowledgement after the restart")
         assert len(contents(raw)) == 12
 
 
@@ -157,7 +157,7 @@ def test_the_processes_end_with_their_owner(tmp_path: Path) -> None:
     def all_gone() -> bool:
         return not any(_runs(pid) for pid in pids)
 
-    eventually(5, all_gone, "the end of the processes")
+    eventually(30, all_gone, "the end of the processes")
 
 
 def _runs(pid: int) -> bool:

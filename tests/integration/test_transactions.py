@@ -58,7 +58,7 @@ def producer(world: RawTransactions, name: str, **options: Any) -> RawProducer:
 
 def complete(world: RawTransactions, transactional_id: str, state: str) -> None:
     eventually(
-        20, lambda: world.describe(transactional_id).state == state, f"{transactional_id} {state}"
+        30, lambda: world.describe(transactional_id).state == state, f"{transactional_id} {state}"
     )
 
 
@@ -185,13 +185,13 @@ def test_a_late_batch_does_not_open_a_transaction_again(world: RawTransactions, 
 
 
 def test_a_transaction_that_is_left_open_is_aborted(world: RawTransactions, topic: str) -> None:
-    one = producer(world, topic, timeout_ms=1_000)
+    one = producer(world, topic, timeout_ms=3_000)
     one.send(topic, b"left")
     complete(world, topic, "CompleteAbort")
     assert world.committed(topic) == []
     data = world.fetch(topic, committed=True)
     assert data.last_stable_offset == data.high_watermark == 2
-    with pytest.raises(errors.InvalidTxnState, match="longer than its time-out of 1000 ms"):
+    with pytest.raises(errors.InvalidTxnState, match="longer than its time-out of 3000 ms"):
         one.commit()
     one.abort()
     one.send(topic, b"again")
@@ -432,7 +432,7 @@ def test_the_coordinator_dies_while_a_new_instance_waits_for_an_abort(
     new = RawProducer(world, topic)
     with ThreadPoolExecutor(1) as pool:
         begins = pool.submit(new.init)
-        eventually(20, lambda: world.describe(topic).producer_epoch > old.epoch, "it is fenced")
+        eventually(30, lambda: world.describe(topic).producer_epoch > old.epoch, "it is fenced")
         cluster.kill(broker)
         begins.result(60)
     assert (new.producer_id, new.epoch > old.epoch + 1) == (old.producer_id, True)

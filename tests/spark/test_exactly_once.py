@@ -61,7 +61,7 @@ def settle(cluster: LocalCluster, topic: str) -> None:
     ):
         tps = [TopicPartition(topic, n) for n in all_records.partitions_for(topic)]
         eventually(
-            20,
+            30,
             lambda: committed.end_offsets(tps) == all_records.end_offsets(tps),
             f"readers of {topic} are held back",
         )

@@ -42,7 +42,7 @@ def test_once_commits_its_batch_at_its_next_start(cluster: FakeCluster, reads: R
     reads.start(trigger={"once": True}, **GROUP).awaitTermination(60)
     assert offsets(cluster) == {}
     reads.start(trigger={"once": True}, **GROUP).awaitTermination(60)
-    eventually(20, lambda: offsets(cluster) == {"a-0": 3}, "the commit of the first run")
+    eventually(30, lambda: offsets(cluster) == {"a-0": 3}, "the commit of the first run")
 
 
 def test_a_running_query_commits_as_it_goes(cluster: FakeCluster, reads: Reads) -> None:

@@ -81,7 +81,7 @@ def test_without_a_policy_one_must_seek(cluster: FakeCluster) -> None:
         c.assign([T0])
         for _ in range(2):
             with pytest.raises(errors.NoOffsetForPartition, match="t-0 has no position"):
-                c.poll(1)
+                c.poll(5)
         c.seek(T0, 3)
         assert [r.offset for r in c.poll(5)] == [3, 4]
         c.seek(T0, 77)

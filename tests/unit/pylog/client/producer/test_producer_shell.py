@@ -208,8 +208,8 @@ def test_a_stopped_broker_is_waited_for(cluster: FakeCluster) -> None:
 
 def test_an_answer_that_never_comes_ends_in_a_named_time_out(cluster: FakeCluster) -> None:
     cluster.produce_faults.append("hang")
-    with producer(cluster, delivery_timeout_ms=300) as p:
-        with pytest.raises(errors.DeliveryTimedOut, match=r"one-0: .*delivery_timeout_ms=300"):
+    with producer(cluster, delivery_timeout_ms=1_500) as p:
+        with pytest.raises(errors.DeliveryTimedOut, match=r"one-0: .*delivery_timeout_ms=1500"):
             p.send("one", b"a").result(5)
         # The next record neither repeats the lost sequence nor fails.
         assert p.send("one", b"b").result(5).offset == 1

@@ -168,7 +168,7 @@ def test_it_is_renewed_while_it_writes_and_not_after(
     cluster.sinks.lease_ms = 30
     asked = cluster.transactions.asked
     assert producer.begin_attempt(attempt()) is None
-    eventually(5, lambda: asked.count("RenewSinkTask") > 2, "it is renewed")
+    eventually(30, lambda: asked.count("RenewSinkTask") > 2, "it is renewed")
     producer.prepare_attempt(1_000)
     assert cluster.sinks.sinks["q", "s"].prepared == {"__sink/q/s/0": 1_000}
     assert producer._renewing is None
@@ -181,7 +181,7 @@ def test_one_that_was_aborted_meanwhile_learns_it(
     assert producer.begin_attempt(attempt()) is None
     with cluster.transactions.lock:
         cluster.sinks.end(cluster.sinks.sinks["q", "s"], "__sink/q/s/0", committed=False)
-    eventually(5, lambda: producer._fault is not None, "it has heard of it")
+    eventually(30, lambda: producer._fault is not None, "it has heard of it")
     with pytest.raises(errors.InvalidTxnState, match="aborted"):
         producer.check_attempt()
     with pytest.raises(errors.InvalidTxnState, match="aborted"):

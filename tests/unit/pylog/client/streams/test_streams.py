@@ -276,7 +276,7 @@ def test_a_dead_broker_is_no_fault_of_its_port(
     # Both within the time of a delivery: the broker's gRPC port, which rests up to a second unless
     # told otherwise, tells the framed one.
     soon = {"retry_backoff_max_ms": 50, "retry_backoff_ms": 10, "reconnect_backoff_max_ms": 50}
-    with producer(fake, delivery_timeout_ms=1_000, request_timeout_ms=900, **soon) as sending:
+    with producer(fake, delivery_timeout_ms=3_000, request_timeout_ms=2_900, **soon) as sending:
         sending.send("t", b"1").result(10)
         fake.stop_broker(1)
         fault = sending.send("t", b"2").exception(10)
