@@ -37,7 +37,7 @@ JVM: Final = (
     "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true",
 )  # fmt: skip
 HEAP: Final = "1g"
-"""Of a broker, as Kafka's start script has it."""
+"""The heap of a broker, as Kafka's start script has it."""
 
 WRITING: Final[dict[str, Any]] = {
     "linger.ms": 10,

@@ -137,7 +137,7 @@ def settled_seconds(running: LocalCluster, members: int, partitions: int, protoc
 
 
 def rows(scale: float) -> None:
-    """Of both protocols, with three brokers."""
+    """Prints the times of both protocols, with three brokers."""
     members, partitions = max(8, int(200 * scale)), max(8, int(1_000 * scale))
     with cluster.cluster(3) as running:
         for protocol in ("consumer", "classic"):

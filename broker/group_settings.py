@@ -131,7 +131,7 @@ class GroupSettings:
 
     @classmethod
     def of_broker(cls, config: BrokerConfig) -> Self:
-        """Of a group that has none of its own."""
+        """The settings of a group that has none of its own."""
         values = {
             _field(name): getattr(config, _field(broker_name))
             for name, broker_name in BROKER_NAMES.items()

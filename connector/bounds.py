@@ -33,10 +33,10 @@ TOPICS_AGE_MS_MAX: Final = 1_000
 """The longest time until a stream that has something to read notices a new partition. A stream that
 has nothing lists topics anew before it says so."""
 LISTING_SHARE_MAX: Final = 0.1
-"""Of the time, about, that an idle stream spends on listing topics, unless it would not list any
-for `TOPICS_AGE_MS_MAX`: a pattern has all topics of the cluster looked at."""
+"""The share of the time, about, that an idle stream spends on listing topics, unless it would not
+list any for `TOPICS_AGE_MS_MAX`: a pattern has all topics of the cluster looked at."""
 PARTITIONS_MAX: Final = 100_000
-"""Of one query by a pattern. Each is looked up for every micro-batch."""
+"""The most partitions of one query by a pattern. Each is looked up for every micro-batch."""
 ATTEMPTS_MAX: Final = 4
 TIMES_MS_MAX: Final = 1_000
 """For looking up how old unread records are, and their bytes: a trigger waits for it."""

@@ -24,7 +24,7 @@ Ranges = Mapping[TopicPartition, tuple[int, int]]
 PIECES_A_CALL: Final = 25
 """As many as a broker tells of one range at once."""
 PIECES_MAX: Final = 100_000
-"""Of one batch, each of them a task: far more than Spark schedules well."""
+"""The most pieces of one batch, each of them a task: far more than Spark schedules well."""
 
 
 class ByteRanges:

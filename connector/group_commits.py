@@ -50,7 +50,7 @@ _OF_MEMBERS: Final = (
 )
 """The errors with which coordinators refuse a commit of others than the group's members."""
 _OF_PARTITIONS: Final = (errors.UnknownTopicOrPartition, errors.UnknownTopicId)
-"""Of a topic that was deleted meanwhile: the query notices it by itself."""
+"""The errors of a topic that was deleted meanwhile: the query notices it by itself."""
 
 
 class GroupCommits:

@@ -15,8 +15,8 @@ from pylog.model import TopicPartition
 from pylog_connector.offsets import PartitionPosition
 
 PARTITIONS_MAX: Final = 1_000
-"""Of one commit: a coordinator writes its records at once, up to 1 MB, and a record has group and
-topic of up to 255 characters each, and the metadata."""
+"""The most partitions of one commit: a coordinator writes its records at once, up to 1 MB, and a
+record has group and topic of up to 255 characters each, and the metadata."""
 RETRY_MS: Final = 1_000
 RETRY_MS_MAX: Final = 60_000
 """The waits after failures: doubled each time up to the second, and short again after a success."""

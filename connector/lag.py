@@ -11,8 +11,8 @@ from pylog_connector.offsets import StreamOffset
 from pylog_connector.planning import Bounds
 
 PARTITIONS_TOLD_MAX: Final = 100
-"""Of those that are behind, the ones that are furthest: the progress is written to logs and kept in
-memory for each of the last 100 batches."""
+"""The most partitions that are told of, those that are furthest behind: the progress is written to
+logs and kept in memory for each of the last 100 batches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,7 +302,7 @@ _WITHOUT_EFFECT: Final = {
         _NO_GROUP,
     ),
 }
-"""Of the consumer's settings those that do nothing in Spark."""
+"""The settings of the consumer that do nothing in Spark."""
 
 
 def ruling_of(setting: str) -> Ruling | None:

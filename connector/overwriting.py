@@ -29,7 +29,7 @@ _LOOK_AGAIN_S: Final = 0.02
 
 
 class Overwriting:
-    """Of one batch, with a connection of its own: see `overwriting`."""
+    """The overwriting of topics by one batch, with a connection of its own: see `overwriting`."""
 
     def __init__(self, reader: RangeReader, clock: Clock = SYSTEM_CLOCK) -> None:
         self._reader = reader

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pylog.connector")
 
 ARROW_BYTES_MAX: Final = 2 << 20
-"""Of one record batch to Spark, about: its memory stays in the processor's caches, and the next one
-uses it again. Spark's own bound counts rows, and is not told to sources."""
+"""The most bytes, about, of one record batch to Spark: its memory stays in the processor's caches,
+and the next one uses it again. Spark's own bound counts rows, and is not told to sources."""
 COMPRESSED_WEIGHT: Final = 8
 """The factor by which a compressed batch is taken to grow, for `ARROW_BYTES_MAX`; slices mend the
 rest."""

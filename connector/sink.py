@@ -68,7 +68,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._columns = tuple(columns)
         self._job = uuid.uuid4().hex
-        """Of this write: tasks have a copy of the writer."""
+        """The id of this write: tasks have a copy of the writer."""
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written | Reported:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _RECORD_OVERHEAD: Final = 64
-"""Of a record beyond key and value in a batch of its own, headers apart."""
+"""The bytes of a record beyond key and value in a batch of its own, headers apart."""
 
 
 class TopicRows(NamedTuple):

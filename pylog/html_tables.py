@@ -14,7 +14,7 @@ from typing import Final
 from pylog.plain_text import escaped
 
 ROWS_MAX: Final = 200
-"""Of one table; a note tells how many more there are."""
+"""The most rows of one table; a note tells how many more there are."""
 TEXT_CHARS_MAX: Final = 200
 
 

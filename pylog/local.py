@@ -51,7 +51,7 @@ taken for the standard library's."""
 
 
 _Ports = tuple[int, int, int]
-"""Of one broker: for clients, for other brokers, for framed streams."""
+"""The ports of one broker: for clients, for other brokers, for framed streams."""
 
 
 def _gateway_address(listen: str | None) -> tuple[str, int]:

@@ -294,7 +294,8 @@ INTERNAL_PREFIX: Final = "__"
 CONSUMER_OFFSETS: Final = "__consumer_offsets"
 """The topic in which groups, their members and what they committed are kept."""
 SINK_PREFIX: Final = "__sink/"
-"""Of the transactional ids that belong to sinks of queries; producers cannot choose such an id."""
+"""The prefix of transactional ids that belong to sinks of queries; producers cannot choose such an
+id."""
 
 
 def is_internal(topic: str) -> bool:

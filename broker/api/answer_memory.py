@@ -15,7 +15,8 @@ from pylog import errors
 
 LOOK_SECONDS: Final = 5.0
 TAKEN_BYTES_MIN: Final = 64 * 1024
-"""Of an answer, from look to look, while others wait for room."""
+"""The fewest bytes of an answer that are to be taken from look to look, while others wait for room.
+"""
 SMALL_BYTES: Final = 16 * 1024
 """Answers up to here are always given: a connection has no second one before it took the first."""
 

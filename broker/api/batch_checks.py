@@ -32,7 +32,8 @@ from pylog_broker.storage.log.recompression import (
 )
 
 INLINE_BYTES_MAX: Final = 16 * 1024
-"""Of compressed batches in one request that are checked on the loop: the default `batch.size`."""
+"""The most bytes of compressed batches in one request that are checked on the loop: the default
+`batch.size`."""
 INLINE_UNPACKED_MAX: Final = 32 * 1024
 """The size to which one of them may unpack there."""
 

@@ -7,11 +7,10 @@ from typing import Final, NamedTuple
 ANONYMOUS: Final = "User:ANONYMOUS"
 """Kafka's name for a client that has not said who it is."""
 CLIENT_ID_CHARS_MAX: Final = 255
-"""Of a client's id, which is its own choice. A longer one is cut: only log lines, metrics and
-quotas use it.
-"""
+"""The most characters of a client's id, which is its own choice. A longer one is cut: only log
+lines, metrics and quotas use it."""
 SOFTWARE_CHARS_MAX: Final = 64
-"""Of its software's name, and of the version."""
+"""The most characters of the name of a client's software, and of the version."""
 
 
 class RequestContext(NamedTuple):
@@ -30,7 +29,9 @@ class RequestContext(NamedTuple):
     software_version: str = ""
     principal: str = ANONYMOUS
     api_version: int = 0
-    """Of the call's API, as the greetings agreed; 0 over gRPC, where nobody tells versions."""
+    """The version of the call's API, as the greetings agreed; 0 over gRPC, where nobody tells
+    versions.
+    """
 
     @property
     def place(self) -> str:

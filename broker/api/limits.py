@@ -11,9 +11,9 @@ from pylog_broker.metadata.messages import Failure
 PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 TOPICS_PER_REQUEST_MAX: Final = 10_000
 ITEMS_PER_REQUEST_MAX: Final = 10_000
-"""Of whatever an administrator's request is about."""
+"""The most items that an administrator's request may name."""
 REPLICAS_PER_REQUEST_MAX: Final = 100_000
-"""Of all partitions of one request together."""
+"""The most replicas of all partitions of one request together."""
 
 
 def check_items(count: int, what: str) -> None:

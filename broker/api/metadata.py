@@ -65,7 +65,7 @@ class ClusterView:
 
 
 class MetadataHandler:
-    """Of a broker or the gateway. Lives on its loop.
+    """The metadata API of a broker or the gateway. Lives on its loop.
 
     Members of a group ask alike, and all of them at once when the group begins or a topic changes:
     they are given one view, which edges may keep what they make of.

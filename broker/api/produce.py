@@ -35,7 +35,7 @@ FOLLOWING_MAX: Final = 64
 _BATCH: Final = attrgetter("batch")
 
 Answers = Sequence[Sequence[PartitionAck]]
-"""Of the requests of one message, in their order; empty for one that wants no acks."""
+"""The answers to the requests of one message, in their order; empty for one that wants no acks."""
 Produced = Callable[[Answers], None]
 Unheard = Callable[[errors.PylogError], None]
 """Takes what a batch was refused with of which nobody awaits an answer (acks=0). As in Kafka its
@@ -104,7 +104,7 @@ class ProduceHandler:
 
     @property
     def in_flight_bytes(self) -> int:
-        """Of the batches whose answer is still due."""
+        """The bytes of the batches whose answer is still due."""
         return self.memory.in_flight
 
     def handle(

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager
 
 PIECES_MAX: Final = 25
-"""Of one range and request. A piece costs a read of some headers, and as many may be cold."""
+"""The most pieces of one range and request. A piece costs a read of some headers, and as many may
+be cold."""
 RANGES_AT_ONCE: Final = 32
 """The broker's loop does other work between so many: with all their pieces they take some
 milliseconds."""

@@ -21,7 +21,7 @@ _log: Final = logging.getLogger("pylog.request")
 
 
 class RequestTimes:
-    """Of one request, by `ticks`."""
+    """The times of one request, by `ticks`."""
 
     __slots__ = ("began", "came", "handed_over")
 

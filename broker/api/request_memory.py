@@ -49,9 +49,9 @@ class RequestMemory:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.in_flight = 0
-        """Of batches whose acknowledgement is due, and of open calls."""
+        """The bytes of batches whose acknowledgement is due, and of open calls."""
         self.receiving = 0
-        """Of requests that are not handed over yet."""
+        """The bytes of requests that are not handed over yet."""
         self._held: dict[Receiver, int] = {}
         self._waiting: dict[Receiver, int] = {}  # in order; how much each wants
         self._ahead: Receiver | None = None

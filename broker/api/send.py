@@ -21,7 +21,7 @@ from pylog_broker.metadata.messages import Failure
 from pylog_broker.replication.messages import PartitionAck, PartitionBatch
 
 REQUEST_BYTES_MAX: Final = 8 << 20
-"""Of keys, values and headers in one request."""
+"""The most bytes of keys, values and headers in one request."""
 IN_WORK_BYTES_MAX: Final = 64 << 20
 """The same over all requests: the process of the gateway is the controller's, too."""
 TIMEOUT_DEFAULT_MS: Final = 30_000

@@ -16,7 +16,8 @@ from pylog_broker.coordinator.transactions.sink_messages import (
 TRANSACTIONAL_ID_CHARS_MAX: Final = 249
 """Apache Kafka takes 32 KiB; an id stands in every record of its transactions, and in errors."""
 SINK_ID_CHARS_MAX: Final = 2 * NAME_LENGTH_MAX + 20
-"""Of an id that belongs to a sink: it has the names of the query and of the sink, and a number."""
+"""The most characters of an id that belongs to a sink: it has the names of the query and of the
+sink, and a number."""
 
 
 def check_transactional_id(transactional_id: str) -> None:

@@ -386,7 +386,7 @@ class Brokers:
         )
 
     def _fenced_since(self, registration: BrokerRegistration | None) -> int:
-        """Of a broker that is fenced from now on: since when."""
+        """The wall-clock time, in ms, since which the broker, now fenced, has been fenced."""
         was_fenced = registration is not None and registration.fenced
         return registration.fenced_since_ms if registration and was_fenced else self.wall_ms
 
@@ -445,7 +445,7 @@ def stale_session(broker: BrokerId, epoch: BrokerEpoch) -> RejectSession:
 
 
 def _all_ids(request: RegisterBroker) -> tuple[str, ...]:
-    """Of all its log directories that are known by their ids."""
+    """The ids of all the broker's log directories that are known by their ids."""
     live = (directory.directory_id for directory in request.live_log_dirs)
     return (*live, *filter(None, request.offline_log_dirs))
 

@@ -51,7 +51,7 @@ _TABLES: Final = {
     ConfigResourceType.TOPIC: TOPIC_CONFIG,
     ConfigResourceType.GROUP: GROUP_CONFIG,
 }
-"""Of the others: a broker's."""
+"""The tables of settings by the type of the resource. All other types have the broker's."""
 
 
 class _Refused(Exception):

@@ -59,7 +59,7 @@ class ElectionCounts:
 class _Committed(NamedTuple):
     append: MetadataAppend
     previous_offset: Offset
-    """Of the record before its first one."""
+    """The offset of the record before the append's first one."""
 
 
 class Ledger:

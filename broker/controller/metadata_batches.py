@@ -25,7 +25,7 @@ from pylog_broker.replicated.state_machine import AppendRecords
 
 BATCH_RECORDS_MAX: Final = 10_000
 BATCH_BYTES_MAX: Final = 1024 * 1024
-"""Of the records in it; a single larger record has a batch for itself."""
+"""The most bytes of the records in a batch; a single larger record has a batch for itself."""
 
 _PART: Final = "part"
 _DECODED_BYTES_MAX: Final = 256 * 1024 * 1024  # earlier versions wrote one batch for any append

@@ -27,7 +27,7 @@ LOOK_SECONDS: Final = 15.0
 their other end lives.
 """
 PROGRESS_BYTES_MIN: Final = 16 * 1024
-"""Of a large frame over a slow line, from look to look."""
+"""The fewest bytes of a large frame that must come over a slow line, from look to look."""
 
 STOPS: Final = "this broker stops, and does not tell whether the call had an effect"
 

@@ -78,7 +78,7 @@ _NOTHING_BUT_REPLICA: Final = b"\0\1\1\1\1\x0d"
 """No tags of the topic; nothing forgotten; no rack; one tag, number 1, of 13 bytes."""
 _LEADER_TOLD: Final = b"\1\1\x09"
 _NO_TAGS: Final = bytes(3)
-"""Of the leader, the topic and the message."""
+"""The empty tags of the leader, the topic and the message."""
 
 _TOLD_TAG: Final = (1, 1, 8)
 """One tag; number 1; of 8 bytes."""

@@ -76,7 +76,7 @@ PENDING_MAX: Final = 64
 """
 
 _HEADER: Final = Struct(">iB")
-"""Of an answer of `follower_fetch`: the correlation id, and no tags."""
+"""The header of an answer of `follower_fetch`: the correlation id, and no tags."""
 _FETCHES: Final = OFFERED[fetch.KEY]
 _OWN: Final = frozenset(
     module.KEY

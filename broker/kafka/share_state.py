@@ -264,7 +264,7 @@ def _bound(api: BrokerApi[Any, Any], one: One, results: Results) -> AnyBoundBrok
 
 
 class _Handlers:
-    """Of one partition each."""
+    """The handlers of calls about share state, each for one partition."""
 
     def __init__(self, states: ShareStates) -> None:
         self._states = states

@@ -82,7 +82,9 @@ def earlier_endpoints(listeners: Sequence[Listener]) -> dict[str, common_pb2.End
 
 
 def decode_listeners(message: Any) -> tuple[Listener, ...]:
-    """Of a registration, or a request for one; of an earlier version's by its endpoints."""
+    """The listeners of a registration, or of a request for one; those of an earlier version by its
+    endpoints.
+    """
     if message.listeners or not message.HasField("client_endpoint"):
         return tuple(
             Listener(each.name, decode_endpoint(each.endpoint), each.protocol, each.purpose)

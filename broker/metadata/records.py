@@ -95,7 +95,7 @@ class Software:
 
 
 NOT_TOLD: Final = Software("", "")
-"""Of a version that does not tell."""
+"""The software of a broker whose version does not tell it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 CONNECTIONS_MAX: Final = 10_000
-"""Of one listener, however many files may be open: each costs some KiB of memory as well."""
+"""The most connections of one listener, however many files may be open: each costs some KiB of
+memory as well."""
 REPLICATION_MAX: Final = 1_000
 """Brokers that have proved themselves."""
 UNPROVEN_MAX: Final = 64
 """Peers of the replication listener that have not, yet. A proof takes a millisecond."""
 FRONT_DESCRIPTORS: Final = 3
-"""Of one connection at the gateway: the client's end, and both ends of the way to gRPC."""
+"""The file descriptors of one connection at the gateway: the client's end, and both ends of the way
+to gRPC."""
 
 
 def files_kept_for_logs(open_files_max: int) -> int:

@@ -47,7 +47,8 @@ from pylog_broker.replication.messages import (
 )
 
 SLICE_BYTES: Final = 256 * 1024
-"""Of a log, read and replayed at a time: some 3,000 committed offsets, 15 ms of the loop."""
+"""The bytes of a log that are read and replayed at a time: some 3,000 committed offsets, 15 ms of
+the loop."""
 SMALL_SLICE_BYTES: Final = 8 * 1024
 """So much is decoded at once: to have a thread do it takes longer."""
 SLOW_LOAD_MS: Final = 1_000

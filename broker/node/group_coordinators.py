@@ -162,7 +162,7 @@ class GroupTopics:
 
 
 def _racks(image: MetadataImage, topic: TopicImage) -> tuple[frozenset[str], ...]:
-    """Of each partition's replicas; empty where brokers have none."""
+    """The racks of each partition's replicas; empty where brokers have none."""
     if not any(broker.rack for broker in image.brokers.values()):
         return ()
     by_broker = {number: broker.rack for number, broker in image.brokers.items() if broker.rack}

@@ -46,7 +46,7 @@ DETAIL_MAX: Final = 10_000
 """Replicas that are shown one by one: a page of ten megabytes helps nobody."""
 
 SINKS_SHOWN_MAX: Final = 100
-"""Of the sinks with prepared attempts, so many are shown by name."""
+"""The most sinks with prepared attempts that are shown by name."""
 DISK_ERROR_KINDS: Final = ("no_room", "of_the_moment", "failed")
 
 _DETAILS: Final = (

@@ -19,7 +19,7 @@ SKEWED: Final = 4.0
 """A partition with so many times the mean of its topic is reported. A skew of two is what hashing
 few keys gives."""
 RECORDS_MIN: Final = 10_000
-"""Of a topic from look to look; with fewer nobody is in trouble."""
+"""The fewest records of a topic from look to look; with fewer nobody is in trouble."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pylog_broker.metadata.admin import CreateTopics, TopicsCreated
 RETRY_MS: Final = 5_000
 """So long after a failure a topic is asked for again: all members of its group name it."""
 FAILURES_MAX: Final = 1_000
-"""Of topics that are remembered; beyond it the oldest one is forgotten."""
+"""The most topics whose failures are remembered; beyond it the oldest one is forgotten."""
 
 Ask = Callable[[CreateTopics], Awaitable[TopicsCreated]]
 

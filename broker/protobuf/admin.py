@@ -39,7 +39,7 @@ from pylog_broker.protobuf.metadata import broker_messages, endpoint_message
 
 
 def no_question(_request: object) -> None:
-    """Of a request that has no fields."""
+    """The question of a request that has no fields: None."""
 
 
 # ---- topics -------------------------------------------------------------------------------------

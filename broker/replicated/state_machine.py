@@ -43,7 +43,7 @@ class Image(Protocol[ReplayedT]):
     """State that changes only by replay: the same records give the same state, wherever."""
 
     offset: Offset
-    """Of the newest record that is in it, -1 when there is none."""
+    """The offset of the newest record that is in it, -1 when there is none."""
 
     def replay(self, record: ReplayedT, offset: Offset) -> None:
         """Takes in the record that lies at `offset` of the log."""

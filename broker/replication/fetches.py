@@ -38,7 +38,7 @@ from pylog_broker.storage.segments.segment_reader import PagesCold
 
 PARTITION_BYTES_MIN: Final = 1
 STANDING_BYTES_MAX: Final = 1 << 20
-"""Of batches that a reader has not asked for again, and may not have taken."""
+"""The most bytes of batches that a reader has not asked for again, and may not have taken."""
 STANDING_BURST: Final = 8
 STANDING_PER_MS: Final = 2
 """A fetch that is answered more often than that ends: until its reader asks again more comes, and

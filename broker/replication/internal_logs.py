@@ -31,9 +31,8 @@ from pylog_broker.storage.errors import DamagedBatch
 from pylog_broker.storage.segments.segment_reader import PagesCold
 
 COLD_READS_MAX: Final = 4
-"""Of one slice. Where memory is so short that pages leave it as fast as they come, the read waits
-for the disk after so many.
-"""
+"""The most cold reads of one slice. Where memory is so short that pages leave it as fast as they
+come, the read waits for the disk after so many."""
 
 
 class InternalLogs:

@@ -43,7 +43,7 @@ class Syncs:
         self._storage_failed = storage_failed
         self._running: dict[Partition, SyncLog] = {}
         self._put_off: dict[Partition, int] = {}
-        """Of the running ones those that are to be made again, and when."""
+        """The running syncs that are to be made again, and when, in milliseconds."""
 
     def are_due(self, partition: Partition) -> bool:
         """Whether the end of the log must wait for a sync; it is on its way then."""

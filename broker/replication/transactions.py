@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pylog_broker.replication.partition import Partition
 
 PRODUCERS_MAX: Final = 10_000
-"""Of one partition, in an answer that describes them."""
+"""The most producers of one partition in an answer that describes them."""
 
 
 class Unverified(NamedTuple):

@@ -32,12 +32,13 @@ DELIVERED_TOO_OFTEN: Final = "Offset delivery count exceeded the threshold."
 """Kafka's words."""
 
 RECORD_OVERHEAD: Final = 48
-"""Of a record in a batch, beside key, value and headers: lengths, offset and timestamp, at most."""
+"""The most bytes of a record in a batch, beside key, value and headers: lengths, offset and
+timestamp."""
 HEADER_OVERHEAD: Final = 10
 
 
 class Copied(NamedTuple):
-    """Of a record that the log has yet."""
+    """The key and value of a record that the log still has."""
 
     key: bytes | None
     value: bytes | None

@@ -45,7 +45,7 @@ class ShareSession:
     connection: str
     used_ms: int
     epoch: int = NEW_SESSION
-    """Of the request before."""
+    """The epoch of the request before."""
     partitions: dict[SharePartitionKey, None] = field(default_factory=dict)
 
     def add(self, partitions: Iterable[SharePartitionKey]) -> None:

@@ -21,7 +21,7 @@ class Reset(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ShareSettings:
-    """Of one group. Defaults are Kafka's."""
+    """The settings of one share group. Defaults are Kafka's."""
 
     record_lock_duration_ms: int = 30_000
     """share.record.lock.duration.ms: how long a record is acquired."""

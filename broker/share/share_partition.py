@@ -197,7 +197,7 @@ class SharePartition:
         return Offset(self._next)
 
     def states(self) -> Iterator[StateBatch]:
-        """Of all records between both."""
+        """The states of all records from `start_offset` to before `next_offset`."""
         for run in self._runs:
             yield StateBatch(run.first, run.last, run.state, run.delivery_count)
 
@@ -588,7 +588,9 @@ def _joined(batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
 
 
 def _ranges(runs: Iterable[_Run], batch_size: int) -> list[AcquiredRecords]:
-    """Of records next to each other that were delivered as often, no more than `batch_size`."""
+    """The ranges of records next to each other that were delivered as often, no more than
+    `batch_size` each.
+    """
     found: list[AcquiredRecords] = []
     for run in runs:
         first = run.first

@@ -14,7 +14,7 @@ from pylog.plain_text import escaped, escaped_json
 
 
 class Form:
-    """Of this process, which runs one command: whether errors are for machines."""
+    """The form of errors in this process, which runs one command: whether they are for machines."""
 
     as_json = False
 

@@ -29,7 +29,7 @@ class ClusterListeners:
 
     @classmethod
     def among(cls, *given: object) -> Self | None:
-        """Of these objects those that listen, each once; None when there are none. A method of an
+        """The listeners among these objects, each once; None when there are none. A method of an
         object stands for the object.
         """
         owners = [getattr(each, "__self__", each) for each in given]

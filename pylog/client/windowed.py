@@ -41,7 +41,7 @@ class Windowed:
         return float(sum(w[2] for w in recent)) * 1000 / max(covered_ms, 1_000)
 
     def average(self, now_ms: int) -> float:
-        """Of each number; NaN without any."""
+        """The average of the numbers; NaN without any."""
         recent = self._recent(now_ms)
         count = sum(w[1] for w in recent)
         return sum(w[2] for w in recent) / count if count else float("nan")

@@ -16,7 +16,7 @@ from typing import Any, Final
 CONTAINER_MAGIC: Final = b"Obj\x01"
 SYNC_BYTES: Final = 16
 ROWS_MAX: Final = 100
-"""Of a container file."""
+"""The most records that are decoded of a container file."""
 ITEMS_MAX: Final = 100_000
 """In one value: a few bytes can claim any number of nulls."""
 DEPTH_MAX: Final = 64

@@ -38,7 +38,8 @@ IDLE_FACTOR: Final = 5.0
 PACE_MAX: Final = 16.0
 CPU_SHARE_HIGH: Final = 0.06
 CPU_SHARE_LOW: Final = 0.03
-"""Of one core. Between the two nothing changes."""
+"""The shares of one core above which the console asks less often, and below which it asks more
+often. Between the two nothing changes."""
 PACE_WINDOW_MS: Final = 5_000
 TOTAL: Final = ""
 """Among the courses of topics: of all together."""

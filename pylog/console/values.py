@@ -14,9 +14,9 @@ from typing import Any, Final
 from pylog.console import avro
 
 PREVIEW_BYTES: Final = 1_024
-"""Of a key or value in a list of records."""
+"""The most bytes of a key or value in a list of records."""
 PAGE_BYTES: Final = 128 << 10
-"""Of a value on a page of its own; all of it can be downloaded."""
+"""The most bytes of a value on a page of its own; all of it can be downloaded."""
 JSON_BYTES_MAX: Final = 2 << 20
 HEX_BYTES_MAX: Final = 4_096
 HEX_COLUMNS: Final = 16

@@ -95,7 +95,9 @@ class ArrayColumns:
         return headers
 
     def _bytes(self, start_row: int) -> list[Any]:
-        """Of the column whose positions stand in `start_row`, its lengths in the row below."""
+        """The byte strings of the column whose positions stand in `start_row`, its lengths in the
+        row below.
+        """
         if not native.is_on():
             return self._bytes_plainly(start_row)
         count = self._fields.shape[1]

@@ -29,7 +29,7 @@ _NUMBA: Final = find_spec("numba") is not None
 
 
 class _Progress:
-    """Of this process's kernels for lists. Each only ever becomes true."""
+    """How far this process's kernels for lists are compiled. Each flag only ever becomes true."""
 
     begun = False  # by a thread of their own
     done = False

@@ -16,7 +16,8 @@ from pylog.records.native.raw_memory import buffer_address
 from pylog.records.sections import check_crc, located, open_section
 
 BYTES_MAX: Final = 2**31 - 1
-"""Of uncompressed records together: Arrow's `binary` and `string` count in 32 bits."""
+"""The most bytes of uncompressed records together: Arrow's `binary` and `string` count in 32 bits.
+"""
 _SCANNED_AT_ONCE: Final = 1024
 
 

@@ -17,7 +17,7 @@ from pylog.records.record_columns import RowColumns
 from pylog.records.sections import check_crc, located, open_section
 
 BYTES_MAX: Final = 2**31 - 1
-"""Of uncompressed records together, as `opened.BYTES_MAX`."""
+"""The most bytes of uncompressed records together, as `opened.BYTES_MAX`."""
 _TIMESTAMP_MAX: Final = (2**63 - 1) // 1000
 """In milliseconds: what still fits 64 bits as microseconds."""
 

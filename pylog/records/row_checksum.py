@@ -65,8 +65,8 @@ def _sum(
 
 
 def rows_checksum(topic: str, rows: Any) -> int:
-    """Of the rows of one topic: a record batch with the column `value` and perhaps `key`, in any
-    type of binary or string. From 0 on, below 2^64.
+    """The checksum of the rows of one topic, from 0 on and below 2^64. The rows are a record batch
+    with the column `value` and perhaps `key`, in any type of binary or string.
     """
     values = byte_column(rows.column("value"), "value")
     keys = NO_BYTES

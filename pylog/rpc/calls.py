@@ -26,7 +26,7 @@ TIMEOUT_MS_MAX: Final = (1 << 32) - 1
 _CALL: Final = Struct(">BIHHI")
 _ANSWER: Final = Struct(">BI")
 CALL_HEAD_BYTES: Final = _CALL.size
-"""Of a call's body, before its request."""
+"""The bytes of a call's body that come before its request."""
 
 
 class Call(NamedTuple):

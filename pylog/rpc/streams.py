@@ -20,7 +20,8 @@ from pylog.rpc.v1 import common_pb2, stream_pb2
 VERSION: Final = 1
 MAGIC: Final = b"PYLG"
 GREETING_BYTES_MAX: Final = 4096
-"""Of either side's first frame: a peer gets no more memory before it has said what it is."""
+"""The most bytes of either side's first frame: a peer gets no more memory before it has said what
+it is."""
 
 HELLO: Final = 1
 WELCOME: Final = 2

@@ -96,7 +96,7 @@ class Chromium:
         return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def run_later(self, script: str) -> Any:
-        """Of a script that calls the function which it is given."""
+        """The result of a script that calls the function which it is given."""
         return self._call("POST", "/execute/async", {"script": script, "args": []})
 
     def find(self, selector: str) -> str:

@@ -62,7 +62,7 @@ class FakeCluster:
         self.framed = framed
         self.framed_calls = framed_calls
         self.request_bytes_max = request_bytes_max
-        """Of a request."""
+        """The most bytes of a request."""
         self.busy_for_calls = 0
         """So many calls are still refused, as by a gRPC server that has too many at once."""
         self.streams: dict[int, FakeStreamPort] = {}

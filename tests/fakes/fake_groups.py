@@ -238,7 +238,7 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
     def ConsumerGroupHeartbeat(
         self, request: group_pb2.ConsumerGroupHeartbeatRequest, _context: Any
     ) -> group_pb2.ConsumerGroupHeartbeatResponse:
-        """Of members that go."""
+        """Takes the heartbeats of members that go."""
         assert request.member_epoch < 0
         instance = request.instance_id if request.HasField("instance_id") else None
         asked = ConsumerHeartbeat(

@@ -36,7 +36,7 @@ class FakeShares(share_pb2_grpc.ShareServicer):
     def ShareGroupHeartbeat(
         self, request: share_pb2.ShareGroupHeartbeatRequest, _context: Any
     ) -> share_pb2.ShareGroupHeartbeatResponse:
-        """Of members that go."""
+        """Takes the heartbeats of members that go."""
         assert request.member_epoch < 0
         asked = ShareHeartbeat(request.group_id, request.member_id, request.member_epoch)
         answer = self._told(request, request.group_id, lambda c, r: c.share_heartbeat(r, asked))

@@ -67,7 +67,7 @@ class FakeStreamPort:
         self.broker = broker
         self.request_bytes_max = request_bytes_max
         self.connections = 0
-        """Of streams, as far as they have said that they are some."""
+        """The number of connections of streams, as far as they have said that they are some."""
         self.call_connections = 0
         self.answer_call = answer_call
         """The handler of calls; None: calls are refused, as by a broker that has none."""

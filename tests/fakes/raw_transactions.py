@@ -194,7 +194,7 @@ class RawProducer:
         return self.world.raw.log(leader).Produce(request, timeout=SECONDS).acks[0]
 
     def add(self, topic: str, *partitions: int) -> Any:
-        """Of version 1."""
+        """Adds partitions, as a producer of transaction version 1 does."""
         request = transaction_pb2.AddPartitionsToTxnRequest(
             transactional_id=self.transactional_id, producer_id=self.producer_id,
             producer_epoch=self.epoch,

@@ -192,7 +192,7 @@ class World:
         return frames
 
     def correlations(self) -> list[int]:
-        """Of the answers since the last look."""
+        """The correlations of the answers since the last look."""
         frames = self.answers()
         assert {kind for kind, _ in frames} <= {streams.MESSAGE}
         kind: Any = log_pb2.ProduceResponse

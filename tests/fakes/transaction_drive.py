@@ -63,7 +63,7 @@ class Drive:
     operation: Operation | None = None
     failure: errors.PylogError | None = None
     writes: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
-    """Of the open transaction."""
+    """The writes of the open transaction."""
     expected: dict[TopicPartition, list[bytes]] = field(default_factory=dict)
     position: int = 0
     position_of_open: int = 0

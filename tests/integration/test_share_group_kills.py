@@ -57,7 +57,7 @@ class Ledger:
         self.counts: dict[tuple[int, int], int] = {}
         self.violations: list[str] = []
         self.said: set[tuple[int, int]] = set()
-        """Of these an acknowledgement that ends them was sent, answered or not."""
+        """The records for which an acknowledgement that ends them was sent, answered or not."""
 
     def now(self) -> int:
         with self.lock:
@@ -198,7 +198,7 @@ def test_a_group_at_work_while_brokers_are_killed(cluster: LocalCluster, raw: Ra
 
 
 def log_starts(raw: RawClient) -> list[int]:
-    """Of the partitions of the topic that has the group's state."""
+    """The log start offsets of the partitions of the topic that has the group's state."""
     starts = []
     for partition in range(2):
         request = log_pb2.ListOffsetsRequest()
@@ -215,7 +215,7 @@ def log_starts(raw: RawClient) -> list[int]:
 
 
 def lags(raw: RawClient) -> list[int]:
-    """Of the partitions; empty while that cannot be told."""
+    """The lags of the partitions; empty while they cannot be told."""
     request = share_pb2.DescribeShareGroupOffsetsRequest()
     request.groups.add(group_id=GROUP, all=True)
     for server in raw.servers[1:]:

@@ -21,7 +21,7 @@ SETTINGS = {
 
 
 def log_sizes(data: Path) -> list[list[int]]:
-    """Of each replica of the topic, the sizes of its segment files in order."""
+    """The sizes of the segment files of each replica of the topic, in order."""
     replicas = sorted(data.rglob("synced-0"))
     return [[file.stat().st_size for file in sorted(one.glob("*.log"))] for one in replicas]
 

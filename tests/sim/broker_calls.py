@@ -29,7 +29,7 @@ CALL_TIMEOUT_MS = 1_000
 
 
 class BrokerCalls:
-    """Of one life of a broker."""
+    """The calls of one life of a broker."""
 
     def __init__(self, process: BrokerProcess) -> None:
         self._process = process

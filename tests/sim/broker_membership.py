@@ -19,7 +19,7 @@ HEARTBEAT_MS = 300
 
 
 class BrokerMembership:
-    """Of one life of a broker, from its registration on."""
+    """The membership of one life of a broker, from its registration on."""
 
     def __init__(self, process: BrokerProcess) -> None:
         self._process = process

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class BrokerStartup:
-    """Of one life of a broker, up to its registration."""
+    """The start of one life of a broker, up to its registration."""
 
     def __init__(self, process: BrokerProcess) -> None:
         self._process = process

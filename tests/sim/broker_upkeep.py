@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class BrokerUpkeep:
-    """Of one log directory in one life of a broker, from its registration on."""
+    """The upkeep of one log directory in one life of a broker, from its registration on."""
 
     def __init__(self, process: BrokerProcess, logs: LogManager, core: ReplicaManager) -> None:
         self._process = process

@@ -24,7 +24,7 @@ MAX_AGE_MS = 5_000
 
 
 class KeptMetadata:
-    """Of one client. `on_change` hears of every answer."""
+    """The metadata of one client. `on_change` hears of every answer."""
 
     def __init__(
         self, cluster: Cluster, actor: Actor, rng: random.Random, on_change: Callable[[], None]

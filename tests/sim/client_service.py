@@ -96,7 +96,7 @@ class Producing:
 
 
 class ClientService:
-    """Of one life of a broker."""
+    """The service for clients of one life of a broker."""
 
     def __init__(self, process: BrokerProcess) -> None:
         self._process = process
@@ -324,7 +324,7 @@ class ClientService:
         call.answer(Fetched(partitions, False))
 
     def _check_position(self, call: Call, data: PartitionData) -> None:
-        """Of a reader that is told that it cannot go on from where it is."""
+        """Checks the position of a reader that is told that it cannot go on from where it is."""
         request = call.value
         assert isinstance(request, Fetch)
         for item in request.partitions:

@@ -147,13 +147,15 @@ class WandererClient(Client):
         )
 
     def _known_epoch(self) -> LeaderEpoch:
-        """Of the leader, as far as it is known; or it does not say."""
+        """The epoch of the leader, as far as it is known; -1 when the client does not say it."""
         record = self.ghost.record
         named = record is not None and self.rng.random() < 0.5
         return record.leader_epoch if record is not None and named else LeaderEpoch(-1)
 
     def _epoch_before(self) -> LeaderEpoch:
-        """Of the record before the position, where that is committed; or it does not say."""
+        """The epoch of the record before the position, where that is committed; -1 when the client
+        does not say it.
+        """
         before = self.ghost.committed_before(self.position)
         named = before is not None and self.rng.random() < 0.5
         return LeaderEpoch(before.epoch) if before is not None and named else LeaderEpoch(-1)

@@ -266,7 +266,7 @@ class Cluster:
         )
 
     def rack(self, number: int) -> str | None:
-        """Of the broker, or of the application, of that number."""
+        """The rack of the broker, or of the application, of that number."""
         racks = self.swarm.racks
         return f"rack {number % racks}" if racks else None
 

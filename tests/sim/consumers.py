@@ -177,7 +177,7 @@ class ConsumerApp(Actor):
         return self.machine.now_ms()
 
     def ghost(self, tp: TopicPartition) -> PartitionGhost:
-        """Of the partition that it reads."""
+        """The ghost of the partition that it reads."""
         return self.cluster.shadows.ghost(self._read[tp].topic_id, tp.partition)
 
     @property

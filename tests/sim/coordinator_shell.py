@@ -52,7 +52,7 @@ class Refused(NamedTuple):
 
 @dataclass(slots=True)
 class Clock:
-    """Of the broker's machine."""
+    """The clock of the broker's machine."""
 
     process: BrokerProcess
 

@@ -23,7 +23,7 @@ PAUSE_MS_MAX = 4_000
 
 
 class _Place:
-    """Of one member after the other."""
+    """The place in a group of one member after the other."""
 
     def __init__(self, group: _Group, number: int, instance_id: str | None) -> None:
         self.group = group

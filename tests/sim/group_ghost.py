@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.sim.group_members import GroupMember
 
 REPLAYED_SHARE = 8
-"""Of so many comparisons one is with a coordinator that has replayed the log."""
+"""One comparison in so many is with a coordinator that has replayed the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class _NoTopics:
 
 
 class GroupGhost:
-    """Of all groups of a run."""
+    """The ghost state of all groups of a run."""
 
     def __init__(self, cluster: Cluster, config: GroupConfig) -> None:
         self._cluster = cluster

@@ -39,7 +39,7 @@ class Standing(NamedTuple):
 
 
 class GroupLog:
-    """Of one partition of the internal topic, up to what is committed."""
+    """The log of one partition of the internal topic, up to what is committed."""
 
     def __init__(self) -> None:
         self.batches = 0  # so many are taken in
@@ -128,7 +128,7 @@ class GroupLog:
         return Standing(classic.generation, classic.generation)
 
     def group_ids(self) -> set[str]:
-        """Of groups that have records of their own."""
+        """The ids of groups that have records of their own."""
         found = {key.group for key, _ in self._of(GroupMetadataKey)}
         return found | {key.group_id for key, _ in self._of(ConsumerGroupMetadataKey)}
 

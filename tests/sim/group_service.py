@@ -42,7 +42,7 @@ CALL_MS = 1_500
 
 
 class GroupService(UnaryCalls):
-    """Of one life of a broker, from its registration on."""
+    """The service for groups of one life of a broker, from its registration on."""
 
     def __init__(self, process: BrokerProcess) -> None:
         super().__init__(process, "groups")

@@ -46,7 +46,7 @@ def logs_to_check(
 
 @dataclass(slots=True)
 class LedByEpoch:
-    """Of the whole cluster: in one leader epoch one broker leads a partition."""
+    """The leaders of the whole cluster: in one leader epoch one broker leads a partition."""
 
     brokers: dict[tuple[TopicId, int, LeaderEpoch], BrokerId] = field(default_factory=dict)
 

@@ -37,13 +37,15 @@ class Ended(NamedTuple):
 
 
 class PartitionTransactions:
-    """Of one partition."""
+    """The transactions of one partition."""
 
     def __init__(self, key: tuple[TopicId, int]) -> None:
         self.begun: list[Begun] = []
         self.ended: list[Ended] = []
         self.markers: list[tuple[int, int, Marker]] = []
-        """Of all that was written, also without effect: producer id and epoch with each."""
+        """The markers of all that was written, also without effect: producer id and epoch with
+        each.
+        """
         self._key = key
         self._open: dict[int, tuple[Begun, list[int]]] = {}
         self._fences: dict[int, int] = {}  # the newest epoch of each producer id

@@ -160,7 +160,9 @@ class ProducerApp(Actor):
         self._last_words: set[TopicPartition] = set()
 
     def _make_transactions(self) -> Transactions | None:
-        """Of one that sends in transactions."""
+        """The transactions of an application that sends in transactions; None for one that does
+        not.
+        """
         return None
 
     def _new_fate(self) -> Fate:

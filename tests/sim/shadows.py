@@ -346,7 +346,7 @@ class Shadows:
     # ---- crashes
 
     def _readings_of(self, broker: BrokerId, disk: Disk) -> list[tuple[PartitionGhost, _Reading]]:
-        """Of the replicas that the broker's directory still holds."""
+        """The readings of the replicas that the broker's directory still holds."""
         found = []
         for (owner, key), reading in list(self._readings.items()):
             if owner != broker:

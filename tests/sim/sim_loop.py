@@ -60,7 +60,7 @@ def _raise(error: BaseException) -> None:
 
 
 class SimLoop:
-    """Of one life of a process. As much of `asyncio.AbstractEventLoop` as is used."""
+    """The loop of one life of a process. It has what is used of `asyncio.AbstractEventLoop`."""
 
     def __init__(self, actor: Actor, pool: Pool, rng: random.Random) -> None:
         self._actor = actor

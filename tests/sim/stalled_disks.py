@@ -126,7 +126,9 @@ class SyncOverCut:
         )
 
     def _await_checkpoint(self) -> None:
-        """Of the log as it is when it has grown to where the sync should have reached."""
+        """Awaits a checkpoint of the log as it is when it has grown to where the sync should have
+        reached.
+        """
         self._cluster.sometimes["log cut under a sync"] += 1
         path = f"{self._log.directory.rpartition('/')[0]}/{RECOVERY_POINT_CHECKPOINT}"
         disk = self._node.disk

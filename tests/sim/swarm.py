@@ -38,9 +38,8 @@ COMMANDS = ("reconfigure_cluster", "reconfigure_broker", "elect_preferred", "unr
 COMMANDS_SHARE = 0.3
 
 UNCLEAN_SHARE = 0.06
-"""Of seeds in which somebody has replicas elected that lack what was committed: the promises are
-off for what they led, and the replicas agree again all the same.
-"""
+"""The share of seeds in which somebody has replicas elected that lack what was committed: the
+promises are off for what they led, and the replicas agree again all the same."""
 
 MOMENTS = ("short_of_files", "one_short_moment")
 """Errors of the moment: no descriptor, no memory, an interrupted call. No disk is to blame."""

@@ -22,7 +22,7 @@ PAUSE_MS_MAX = 5_000
 
 
 class _Place:
-    """Of one instance after the other, under one transactional id."""
+    """The place of one instance after the other, under one transactional id."""
 
     def __init__(
         self, transactional_id: str, kind: type[TransactionalApp] = TransactionalApp

@@ -66,7 +66,7 @@ class ClientTransaction:
 
 
 class TransactionGhost:
-    """Of all transactions of a run."""
+    """The ghost state of all transactions of a run."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

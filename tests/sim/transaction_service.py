@@ -98,7 +98,7 @@ class _Peers:
 
 
 class TransactionService(UnaryCalls):
-    """Of one life of a broker, from its registration on."""
+    """The service for transactions of one life of a broker, from its registration on."""
 
     def __init__(self, process: BrokerProcess) -> None:
         super().__init__(process, "transactions")

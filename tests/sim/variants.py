@@ -283,7 +283,7 @@ def _new_logs_without_power(swarm: Swarm) -> Swarm:
 
 
 def _many_topics(swarm: Swarm) -> Swarm:
-    """Of one name after the other, of which records are deleted."""
+    """Topics of one name come after each other, and records of them are deleted."""
     if swarm.upkeep is None:
         return swarm
     return replace(
@@ -465,7 +465,7 @@ def _failing_disks(swarm: Swarm) -> Swarm:
 
 
 def _many_deletions(swarm: Swarm) -> Swarm:
-    """Of keys of a compacted topic, which is cleaned again and again."""
+    """Keys of a compacted topic, which is cleaned again and again, are deleted."""
     upkeep = Upkeep("compact", -1, -1, 6_000, 10, 0.3, 100.0, ())
     return replace(swarm, upkeep=upkeep, segment_bytes=1_024, produce_interval_ms=20.0)
 
@@ -907,7 +907,7 @@ def _with_commands(*faults: str) -> Callable[[Swarm], Swarm]:
 
 
 def _forgotten_while_eligible(swarm: Swarm) -> Swarm:
-    """Of several dead one is unregistered that might lead when it is back."""
+    """One of several dead brokers is unregistered that might lead when it is back."""
     return replace(
         _with_commands("unregister_eligible")(swarm),
         faults=("unregister_eligible",),

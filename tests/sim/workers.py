@@ -28,7 +28,7 @@ class Abandoned(BaseException):
 
 
 class Pool:
-    """Of one process."""
+    """The threads of one process."""
 
     def __init__(self, actor: Actor, rng: random.Random, mean_ms: Callable[[], float]) -> None:
         """`mean_ms`: how long a thread waits for the disk, on average."""
@@ -76,7 +76,7 @@ class Pool:
         return [worker.what for worker in self._workers if worker.has_begun]
 
     def subjects(self, what: str) -> list[object]:
-        """Of such work that has begun and has not ended: what it is about."""
+        """The subjects of such work that has begun and has not ended."""
         found = (worker for worker in self._workers if worker.what == what)
         return [worker.subject for worker in found if worker.has_begun]
 

@@ -389,7 +389,7 @@ def test_the_process_that_commits_loads_nothing_heavy(
 def test_speculation_changes_no_count(
     spark: SparkSession, cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """Of the first task of each batch a second attempt is begun while the first one waits."""
+    """A second attempt of the first task of each batch is begun while the first one waits."""
     with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.create_topics(
             [NewTopic(exactly_once.SOURCE, 4, 3), NewTopic(exactly_once.TARGET, 4, 3)]

@@ -37,7 +37,8 @@ CONFIG: Final = {
     "replica.lag.time.max.ms": "2000",
 }
 SEGMENT_BYTES: Final = 32 * 1024
-"""Of the verified topic: a roll every few seconds, which every fault must meet."""
+"""The bytes of a segment of the verified topic: a roll every few seconds, which every fault must
+meet."""
 
 
 @dataclass(slots=True)

@@ -251,7 +251,7 @@ def load_role() -> None:
 
 
 def _ports(cluster: LocalCluster) -> list[int]:
-    """Of all listeners."""
+    """The ports of all listeners."""
     found = [cluster._gateway_port]
     for ports in cluster._ports.values():
         found += ports

@@ -69,7 +69,7 @@ class Group:
     """Records that were read more than once."""
 
     def settings(self, instance_id: str | None) -> Settings:
-        """Of a member."""
+        """The settings of a member."""
         return Settings(TOPIC, self.name, self.protocol, instance_id, self.commits_first)
 
     @property

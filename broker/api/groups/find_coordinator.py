@@ -40,8 +40,8 @@ Ensure = Callable[[str], Awaitable[InternalTopicEnsured | Failure]]
 
 
 class FindCoordinators(NamedTuple):
-    """Of groups, or of transactional ids. Of share state: group id, topic id and partition, with
-    colons between them.
+    """A request for the coordinators of groups, of transactional ids, or of share state. A key of
+    share state is group id, topic id and partition, with colons between them.
     """
 
     type: CoordinatorType
@@ -57,7 +57,7 @@ class FoundCoordinator(NamedTuple):
 
 
 class FindCoordinatorHandler:
-    """Of a broker. Lives on its loop."""
+    """Finds coordinators for the clients of a broker. Lives on the broker's loop."""
 
     def __init__(self, image: Callable[[], MetadataImage], ensure: Ensure) -> None:
         self._image = image

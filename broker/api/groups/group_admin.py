@@ -40,7 +40,7 @@ STATES: Final = (
     "Reconciling",
     "Stable",
 )
-"""Of groups of all types, by Kafka's names."""
+"""The states of groups of all types, by Kafka's names."""
 TYPES: Final = tuple(sorted(each.value for each in GroupType))
 FILTERS_MAX: Final = 100
 AT_A_TIME: Final = 500

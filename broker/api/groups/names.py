@@ -15,11 +15,14 @@ from pylog_broker.group_settings import GROUP_ID_CHARS_MAX
 INSTANCE_ID_CHARS_MAX: Final = 249
 """Kafka's own limit (KIP-345)."""
 NAME_CHARS_MAX: Final = 512
-"""Of any other name. The longest that a broker makes is a member id: a client's id and a UUID."""
+"""The most characters of any other name. The longest that a broker makes is a member id: a client's
+id and a UUID."""
 REGEX_CHARS_MAX: Final = 8_000
-"""Of a regular expression: the key of its record holds it, and has 32 KiB at most."""
+"""The most characters of a regular expression: the key of its record holds it, and has 32 KiB at
+most."""
 REASON_CHARS_MAX: Final = 255
-"""Of the reason that a member gives to join or go; a longer one is cut, as in Kafka."""
+"""The most characters of the reason that a member gives to join or go; a longer one is cut, as in
+Kafka."""
 STANDING_MS_MAX: Final = 60_000
 """The time for which a heartbeat stands at most, whatever its member says."""
 STRATEGIES_MAX: Final = 100
@@ -28,7 +31,7 @@ METADATA_BYTES_MAX: Final = 1024 * 1024
 all members.
 """
 ASSIGNMENTS_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of all members of a group."""
+"""The most bytes of the assignments of all members of a group."""
 
 _CHARS_MAX: Final = {
     "instance_id": INSTANCE_ID_CHARS_MAX,

@@ -31,7 +31,8 @@ SUBTOPOLOGIES_MAX: Final = 1_000
 CLIENT_TAGS_MAX: Final = 100
 REPLICAS_MAX: Final = 2**15 - 1
 TOPOLOGY_BYTES_MAX: Final = 512 * 1024
-"""Of all its texts, and four bytes for each number: its record is one append."""
+"""The most bytes of a topology: all its texts, and four bytes for each number. Its record is one
+append."""
 
 
 class InternalTopicMaker(Protocol):

@@ -43,7 +43,7 @@ class ShareOffset(NamedTuple):
 
 
 class ShareOffsets(NamedTuple):
-    """Of a group, or why they are not told."""
+    """The offsets of a group, or why they are not told."""
 
     group_id: str
     failure: Failure | None = None

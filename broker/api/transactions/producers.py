@@ -39,7 +39,7 @@ COMMIT_TIMEOUT_MS: Final = 20_000
 """The time for which an answer may wait for the end of the last transaction and for other
 replicas."""
 VERSIONS: Final = (1, 2)
-"""Of transactions."""
+"""The versions of transactions that a request may name."""
 
 Take = Callable[[], Awaitable[ProducerId]]
 WithId = Callable[[TransactionCoordinator, RequestId, int, ProducerId | None], Decision]

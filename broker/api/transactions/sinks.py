@@ -46,7 +46,7 @@ from pylog_broker.metadata.image import MetadataImage
 KEEP_MS_MAX: Final = 1 << 53
 """Some 285,000 years: the time of day and this are within 64 bits."""
 RECEIPT_BYTES_MAX: Final = 500_000
-"""Of a decision, whose record has to hold it."""
+"""The most bytes of a decision's receipt: the record of the decision has to hold it."""
 _RANGE_BYTES: Final = 20
 _TOPIC_BYTES: Final = 16
 _START_BYTES: Final = 8
@@ -61,7 +61,9 @@ class TaskBegun(NamedTuple):
 
 
 class ListSinks(NamedTuple):
-    """Of that query, and of that name; empty: any. `receipts`: with those of their decisions."""
+    """A request for the sinks of that query, and of that name; empty: any. `receipts`: with those
+    of their decisions.
+    """
 
     query_id: str = ""
     sink_id: str = ""

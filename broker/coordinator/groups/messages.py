@@ -9,7 +9,7 @@ from pylog.model import NO_EPOCH, ZERO_TOPIC_ID, LeaderEpoch, TopicId, TopicPart
 from pylog_broker.coordinator.groups.group import Caller, GroupType
 
 NO_OFFSET = -1
-"""Of a partition for which nothing is committed."""
+"""The offset of a partition for which nothing is committed."""
 
 
 class CommittedOffset(NamedTuple):

@@ -42,7 +42,7 @@ from pylog_broker.coordinator.runtime.decision import (
 )
 
 COMMIT_EXTRA_BYTES: Final = 80
-"""Of a commit's record beside its texts, at most."""
+"""The most bytes of a commit's record beside its texts."""
 
 Positions = dict[TopicPartition, OffsetCommitValue]
 

@@ -15,10 +15,10 @@ batch's header it is below the default of `max.message.bytes`, so that every too
 written.
 """
 RECORD_EXTRA_BYTES: Final = 16
-"""Of a record beside its key and value, at most."""
+"""The most bytes of a record beside its key and value."""
 
 RequestId = int
-"""Of a request that waits for its answer: unique over all shards of a broker."""
+"""The id of a request that waits for its answer: unique over all shards of a broker."""
 
 
 class Record(NamedTuple):

@@ -42,7 +42,7 @@ from pylog_broker.replicated.state_machine import (
 )
 
 APPEND_BYTES_MAX: Final = 512 * 1024
-"""Of keys and values that decisions of one turn may have together in one append."""
+"""The most bytes of keys and values that decisions of one turn may have together in one append."""
 
 CoordinatorT = TypeVar("CoordinatorT", bound=Coordinator)
 Operation = Callable[[CoordinatorT], Decision]
@@ -73,7 +73,7 @@ class Append(NamedTuple):
     first_offset: Offset
     records: tuple[EncodedRecord, ...]
     producer: Producer | None = None
-    """Of the transaction that they are of."""
+    """The producer of the transaction that the records are of."""
     end: TransactionEnd | None = None
     """In place of records: the marker to append."""
 

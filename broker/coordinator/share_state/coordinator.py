@@ -42,7 +42,7 @@ from pylog_broker.share.state_batches import combined, fault_in
 COLD: Final = "cold"
 """The timer of the pass that writes snapshots of partitions that were not written for long."""
 COLD_SNAPSHOTS_MAX: Final = 1_000
-"""Of one pass."""
+"""The most snapshots of one pass."""
 NO_LEADER: Final = 0
 _STATES: Final = {
     0: RecordState.AVAILABLE,
@@ -50,7 +50,8 @@ _STATES: Final = {
     2: RecordState.ACKNOWLEDGED,
     3: RecordState.ARCHIVING,
 }
-"""Of the numbers in records; any other one, of a later release too, is no more delivered."""
+"""The states by their numbers in records. A record with any other number, of a later release too,
+is no more delivered."""
 
 
 @dataclass(frozen=True, slots=True)

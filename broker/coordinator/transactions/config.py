@@ -20,7 +20,7 @@ class TransactionConfig:
     two_phase_commit: bool = False
     """transaction.two.phase.commit.enable (KIP-939)"""
     partitions_max: int = 10_000
-    """Of one transaction: its record has to hold them all."""
+    """The most partitions of one transaction: its record has to hold them all."""
     sinks_max: int = 10_000
     """sinks.max: of queries, in one shard."""
     sink_attempts_max: int = 10_000

@@ -95,7 +95,7 @@ WAIT_MS_MAX: Final = 5_000
 """The time for which requests wait before CONCURRENT_TRANSACTIONS."""
 PARTITION_BYTES: Final = 4
 TOPIC_BYTES: Final = 16
-"""Of a topic in a record, beside its name."""
+"""The bytes of a topic in a record, beside its name."""
 EXPIRY: Final = "expiry"
 """The timer of the pass that forgets ids that nobody has used for long."""
 
@@ -142,7 +142,7 @@ class _Live:
 
 @dataclass(slots=True)
 class TransactionCounts:
-    """Of all shards of a broker, since it started."""
+    """The counts of all shards of a broker, since it started."""
 
     timed_out: int = 0
     sinks: SinkCounts = field(default_factory=SinkCounts)

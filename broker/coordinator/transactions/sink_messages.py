@@ -10,7 +10,7 @@ from pylog_broker.coordinator.transactions.transaction import Identity
 
 KEEP_FOREVER: Final = -1
 NAME_LENGTH_MAX: Final = 249
-"""Of a query's id, a run's id, and a sink's id."""
+"""The most characters of a query's id, a run's id, and a sink's id."""
 
 
 class SinkKey(NamedTuple):

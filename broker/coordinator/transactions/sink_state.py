@@ -56,7 +56,7 @@ class SinkState:
 
     @property
     def run_number(self) -> int:
-        """Of the current run; -1 before the first."""
+        """The number of the current run; -1 before the first."""
         return self.first_number + len(self.run_ids) - 1
 
     @property

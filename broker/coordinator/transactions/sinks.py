@@ -153,9 +153,9 @@ class Members(Protocol):
 
 @dataclass(slots=True)
 class SinkCounts:
-    """Of all shards of a broker, since it started. `producer_ids`: given to sinks whose pools had
-    none left. `batches`: decided. `expired`: attempts that were aborted because they were not
-    renewed, or not decided about.
+    """The counts about sinks of all shards of a broker, since it started. `producer_ids`: given to
+    sinks whose pools had none left. `batches`: decided. `expired`: attempts that were aborted
+    because they were not renewed, or not decided about.
     """
 
     producer_ids: int = 0

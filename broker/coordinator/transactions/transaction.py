@@ -27,7 +27,7 @@ EPOCH_MAX: Final = ProducerEpoch(32_767)
 LAST_EPOCH: Final = ProducerEpoch(EPOCH_MAX - 1)
 """A producer with this epoch gets another id with its next one."""
 NO_TIMEOUT_MS: Final = INT_MAX
-"""Of a transaction of two-phase commit: it stays open until somebody ends it."""
+"""The timeout of a transaction of two-phase commit: it stays open until somebody ends it."""
 
 
 class Identity(NamedTuple):

@@ -115,7 +115,7 @@ class ShareShards:
         return found
 
     def on_metadata(self, delta: MetadataDelta) -> None:
-        """Of topics that are gone no state is kept."""
+        """Drops the state of topics that are gone."""
         gone = frozenset(removed.topic_id for removed in delta.removed_topics)
         if gone:
             self.shell.tell(lambda each: each.on_topics_deleted(gone))

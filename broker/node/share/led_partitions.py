@@ -76,7 +76,7 @@ class LedSharePartition:
         """Records go to the dead-letter topic."""
         self.is_unused = False
         self.record_bytes = 0.0
-        """Of a record of the log, about; 0: not known."""
+        """The mean bytes of a record of the log, about; 0: not known."""
         self.timer: DeadlineTimer
 
     def changed(self) -> None:
@@ -233,7 +233,7 @@ class LedSharePartitions:
         return answer.offset
 
     async def offsets(self, queries: Sequence[OffsetQuery]) -> Sequence[OffsetAnswer]:
-        """Of partitions that are led here."""
+        """The offsets of partitions that are led here."""
         answered: asyncio.Future[Sequence[OffsetAnswer]] = self._loop.create_future()
 
         def done(answers: Sequence[OffsetAnswer]) -> None:

@@ -127,7 +127,7 @@ class BrokerShareGroups:
 
     @property
     def shell(self) -> CoordinatorShell[ShareCoordinator]:
-        """Of the share coordinator."""
+        """The shell of the share coordinator."""
         return self._shards.shell
 
     @property

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Identity:
-    """Of a directory that was claimed. Owned by the LogManager.
+    """The identity of a directory that was claimed. Owned by the LogManager.
 
     After an error that passes, the file is written later: what it says until then is of an earlier
     life, and makes the next one trust the directory no more than it may; or what it should say is

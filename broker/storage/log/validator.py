@@ -34,7 +34,8 @@ from pylog_broker.config import TopicConfig
 from pylog_broker.storage.log.recompression import Recompressed, recompress, wanted_compression
 
 COORDINATOR_BYTES_MAX: Final = 1_048_588
-"""Of a batch that a coordinator wrote, whatever `max.message.bytes` its topic has."""
+"""The most bytes of a batch that a coordinator wrote, whatever `max.message.bytes` its topic has.
+"""
 DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
 
 

@@ -46,7 +46,8 @@ from pylog_broker.storage.segments.segment import (
 _NAME: Final = re.compile(rf"([0-9]{{20}}){re.escape(SNAPSHOT_SUFFIX)}")
 
 READ_AT_ONCE_BYTES: Final = 64 * 1024
-"""Of batches that the loop reads after a truncation: 7 ms where they are as small as can be."""
+"""The most bytes of batches that the loop reads after a truncation: 7 ms where they are as small as
+can be."""
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Gaps:
-    """Of one log. `synced_to`: gaps below are the cleaner's."""
+    """The gaps of one log. `synced_to`: gaps below are the cleaner's."""
 
     def __init__(self, files: Files, directory: str) -> None:
         self.allowed = False

@@ -398,7 +398,9 @@ class Segment:
         self.txn_index.truncate_to_offset(end_offset)
 
     def _find_max_timestamp(self, last_position: int) -> None:
-        """Of all that is older than the newest index entry, the time index knows the maximum."""
+        """Finds the largest timestamp. The time index knows that of all that is older than the
+        newest index entry; the batches behind it are scanned.
+        """
         self.max_timestamp, self.offset_of_max_timestamp = self.times.last
         if not self.size:
             self.first_timestamp = NO_TIMESTAMP

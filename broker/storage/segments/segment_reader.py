@@ -39,8 +39,8 @@ WARMED_AT_LEAST: Final = 1024 * 1024
 and there, and one that has to go on through a segment would else come back for each of them."""
 
 _PLACE: Final = Struct(">qi4xbI2xi")
-"""Of a batch's header: base offset, length, magic, CRC, last offset delta. The whole of it costs
-more than the check of a small batch."""
+"""Five fields of a batch's header: base offset, length, magic, CRC, last offset delta. To unpack
+the whole header costs more than the check of a small batch."""
 
 logger = logging.getLogger(__name__)
 

@@ -283,8 +283,8 @@ class PartitionLag:
     error: errors.PylogError | None = None
     lag_seconds: float | None = None
     share_lag: int | None = None
-    """Of a share group: records that are still to be delivered or acknowledged, as the partition's
-    leader counts them; `committed` is its start offset then.
+    """The records of a share group that are still to be delivered or acknowledged, as the
+    partition's leader counts them; `committed` is its start offset then.
     """
 
     @property

@@ -104,7 +104,7 @@ async def ask_coordinators(
 async def _coordinators(
     cluster: Cluster, groups: list[str], left_s: float, kind: group_pb2.CoordinatorType
 ) -> Iterable[group_pb2.Coordinator]:
-    """Of each group, from the first broker that answers."""
+    """The coordinator of each group, from the first broker that answers."""
     if not groups:
         return ()
     request = group_pb2.FindCoordinatorRequest(type=kind, keys=groups)

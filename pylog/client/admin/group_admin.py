@@ -51,8 +51,9 @@ ItemFaults = dict[TopicPartition, errors.PylogError | None]
 TIMES_MAX: Final = 10_000
 ROUNDS_MAX: Final = 100
 ROUNDS_AT_ONCE: Final = 8
-"""Of one look at the lag of groups: so many offsets whose times are asked for, so many of them in
-one partition. Partitions beyond that have their lag in records only."""
+"""The limits of one look at the lag of groups: the offsets whose times are asked for, those of them
+in one partition, and the rounds, each with one offset of a partition, that are asked at once.
+Partitions beyond that have their lag in records only."""
 LEAVES: Final = -1
 """The epoch with which a member of the consumer protocol goes."""
 NO_MEMBER: Final = -1

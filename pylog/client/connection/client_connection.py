@@ -83,7 +83,8 @@ Event = memoryview | Greeted | Answered[CallT] | Failed[CallT] | Ended[CallT]
 
 
 class ClientConnection(Generic[CallT]):
-    """Of one socket. `CallT` is whatever the caller tells calls apart by.
+    """A client's end of the protocol on one socket. `CallT` is whatever the caller tells calls
+    apart by.
 
     Invariant: `_calls` holds the numbers that were written and not answered; None stands for a call
     that nobody waits for any more, whose answer will come all the same.

@@ -19,7 +19,7 @@ from typing import Final
 from pylog.rpc.framing import Chunks
 
 PIECES_MAX: Final = 512
-"""Of one writev; kernels take 1,024."""
+"""The most buffers of one writev; kernels take 1,024."""
 
 
 async def connected(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:

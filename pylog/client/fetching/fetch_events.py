@@ -47,7 +47,7 @@ class Listed:
     message: str = ""
     offset: int = -1
     topic_id: str = ""
-    """Of the topic whose log the broker looked into; "" is not told."""
+    """The id of the topic whose log the broker looked into; "" is not told."""
 
 
 # ---- effects -----------------------------------------------------------------------------------

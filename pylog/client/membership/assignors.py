@@ -55,8 +55,9 @@ class Assignor(Protocol):
 
 
 class RangeAssignor:
-    """Of each topic, neighbouring partitions for each of its members, the first ones getting those
-    that are left over: so partitions of the same number meet, and many topics add up to a skew.
+    """An assignor that gives each member neighbouring partitions of each topic, the first members
+    getting those that are left over: so partitions of the same number meet, and many topics add up
+    to a skew.
     """
 
     name: ClassVar[str] = "range"

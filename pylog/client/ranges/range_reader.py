@@ -58,7 +58,7 @@ class ListedOffset:
     leader_epoch: int
     topic_id: str
     timestamp_ms: int = -1
-    """Of the record found by its time, or from an offset on."""
+    """The timestamp of the record found by its time, or from an offset on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Dispatcher:
     ) -> None:
         self.settings = settings
         self.request_bytes_max = settings.max_request_size
-        """Of several batches together."""
+        """The most bytes of several batches together in one request."""
         self.id = producer_id
         self.accumulator = accumulator
         self.metadata = metadata

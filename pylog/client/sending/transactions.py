@@ -124,7 +124,7 @@ class Transactions:
         self.is_adopted = False
         """Whether somebody else ends its transactions."""
         self.receipt = Receipt()
-        """Of the transaction that was adopted last."""
+        """The receipt of the transaction that was adopted last."""
         self._sending = sending
         self._jitter = jitter
         self._make_waiter = make_waiter

@@ -48,7 +48,7 @@ class BegunTask(NamedTuple):
 
 
 class SinkCalls:
-    """Of one client, over its connections."""
+    """The calls about sinks of one client, over its connections."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -103,7 +103,9 @@ class SinkDecider:
                 return response
 
     def _port(self, sink: SinkKey, left_s: float) -> FramedPort:
-        """Of the coordinator, as a message or else the first broker that answers says."""
+        """The port of the sink's coordinator, as a message or else the first broker that answers
+        says.
+        """
         if self._coordinator is None:
             self._coordinator = self._find(sink, min(left_s, FIND_S_MAX))
         port = self._ports.get(self._coordinator)

@@ -30,8 +30,8 @@ LOOK_AFTER_S: Final = 0.05
 
 
 class LentStreams:
-    """Of one consumer. `lock` is the consumer's; what is `lent` is replaced, never changed, by the
-    loop, under the streams' lock.
+    """The streams that one consumer has lent. `lock` is the consumer's; what is `lent` is replaced,
+    never changed, by the loop, under the streams' lock.
     """
 
     def __init__(

@@ -582,7 +582,9 @@ def _flag(given: Any) -> bool:
 
 
 def _pattern(names: Sequence[str]) -> re.Pattern[str]:
-    """Of librdkafka's: expressions that match where a name begins, and whole names."""
+    """One pattern for librdkafka's names: expressions match where a name begins, other names match
+    whole.
+    """
     parts = [f"(?:{n}).*" if n.startswith("^") else re.escape(n) for n in names]
     try:
         return re.compile("|".join(parts))

@@ -52,7 +52,7 @@ def write_varint(address: int, value: int) -> int:
 
 @helper
 def data_size(length: int) -> int:
-    """Of a nullable byte string with its length; -1: null."""
+    """The bytes that a nullable byte string takes together with its length; -1: null."""
     return 1 if length < 0 else varint_size(length) + length
 
 

@@ -152,7 +152,9 @@ class RunColumns:
         return made
 
     def _bytes(self, start_row: int) -> list[Any]:
-        """Of the column whose addresses stand in `start_row`, its lengths in the row below."""
+        """The byte strings of the column whose addresses stand in `start_row`, its lengths in the
+        row below.
+        """
         count = self._fields.shape[1]
         items: list[Any] = [None] * count
         made = kernels.fill_list(id(items), 0, self._fields[start_row], self._fields[start_row + 1])

@@ -159,7 +159,7 @@ def sink(cluster: FakeCluster) -> Iterator[SinkOptions]:
 
 
 def values_of(topic: FakeTopic) -> list[bytes | None]:
-    """Of a topic of one partition."""
+    """The values of a topic of one partition."""
     (partition,) = topic.partitions
     read = decode_to_arrow(
         partition.read(0, 1 << 20, partition.end), "a", 0, from_offset=0, to_offset=1 << 62

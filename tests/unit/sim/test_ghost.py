@@ -24,7 +24,9 @@ DAY_MS = 24 * 3_600_000
 
 
 def with_a_tombstone() -> PartitionGhost:
-    """Of the offset 0, committed at 1,000 ms, to be kept for 500 ms."""
+    """The ghost of a partition with a tombstone at the offset 0, committed at 1,000 ms, to be kept
+    for 500 ms.
+    """
     contents = Contents()
     key = (TopicId("t"), 0)
     ghost = PartitionGhost(key, contents)

@@ -74,7 +74,7 @@ def test_a_file_is_read_again_when_it_has_changed_and_only_then() -> None:
 
 
 def numbered_batches(count: int) -> list[bytes]:
-    """Of three records each, one behind the other."""
+    """Batches of three records each, one behind the other."""
     found = []
     for number in range(count):
         batch = bytearray(encode_batch([b"%d" % number * 9] * 3))

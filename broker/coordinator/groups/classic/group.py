@@ -63,8 +63,8 @@ _MAY_FOLLOW: Final = {
 
 
 _MEMBER_BYTES: Final = 64
-"""Of a member in its group's record, at most, without its names, its metadata and its assignment.
-"""
+"""The most bytes of a member in its group's record, without its names, its metadata and its
+assignment."""
 
 
 @dataclass(slots=True)
@@ -127,7 +127,9 @@ class ClassicGroup:
     to_sync: dict[str, None] = field(default_factory=dict)
     """Members of the generation that have not asked for their assignment."""
     initial_ms_left: int = -1
-    """Of the time in which the first members of an empty group are awaited; -1: not such a time."""
+    """The milliseconds that are left of the time in which the first members of an empty group are
+    awaited; -1: not such a time.
+    """
     new_member_came: bool = False
     """Likewise: since that time was extended last."""
     topics: frozenset[str] | None = None

@@ -110,7 +110,7 @@ class ConsumerGroup:
     group_id: str
     group_epoch: int = 0
     metadata_hash: int = 0
-    """Of the topics that the members subscribe to, at that epoch."""
+    """The hash of the topics that the members subscribe to, at that epoch."""
     assignment_epoch: int = 0
     members: dict[str, ConsumerMember] = field(default_factory=dict)
     static: dict[str, str] = field(default_factory=dict)

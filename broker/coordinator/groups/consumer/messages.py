@@ -9,7 +9,7 @@ from pylog_broker.coordinator.groups.consumer.topics import Partitions
 JOINING: Final = 0
 LEAVING: Final = -1
 LEAVING_FOR_A_WHILE: Final = -2
-"""Of a static member that will come back."""
+"""The epoch in the heartbeat of a static member that leaves and will come back."""
 
 
 class ConsumerHeartbeat(NamedTuple):

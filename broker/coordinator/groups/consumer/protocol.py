@@ -250,7 +250,7 @@ class ConsumerProtocol:
         self._collecting: set[str] = set()
         self._searches = RegexSearches()
         self._awaited: set[RevocationTimer] = set()
-        """Of members of the classic protocol whose join or sync is awaited."""
+        """The timers of members of the classic protocol whose join or sync is awaited."""
 
     # ---- loading ---------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ class SubscribedTopic(NamedTuple):
     topic_id: TopicId
     partition_count: int
     racks: tuple[frozenset[str], ...] = ()
-    """Of each partition's replicas; empty where brokers have no racks."""
+    """The racks of each partition's replicas; empty where brokers have no racks."""
 
     def partitions(self) -> Iterable[TopicIdPartition]:
         """All its partitions, in order."""

@@ -67,7 +67,7 @@ class ShareGroup:
     group_id: str
     group_epoch: int = 0
     metadata_hash: int = 0
-    """Of the topics that the members subscribe to, at that epoch."""
+    """The hash of the topics that the members subscribe to, at that epoch."""
     assignment_epoch: int = 0
     members: dict[str, ShareMember] = field(default_factory=dict)
     target: dict[str, Partitions] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class ShareGroup:
     initialized: Partitions = NO_PARTITIONS
     """Partitions whose state the share coordinator is known to have."""
     topic_names: dict[TopicId, str] = field(default_factory=dict)
-    """Of the topics in both."""
+    """The names of the topics in `initializing` and `initialized`, by topic id."""
     deleting: tuple[DeletedTopic, ...] = ()
     """As a Kafka broker wrote it."""
     is_refreshed: bool = field(default=False, compare=False)

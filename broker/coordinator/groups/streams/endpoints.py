@@ -20,9 +20,7 @@ def endpoint_partitions(
     topology: StreamsGroupTopologyValue,
     configured: ConfiguredTopology,
 ) -> tuple[EndpointPartitions, ...]:
-    """Of each member that has told an endpoint, the partitions that it reads, actively or for a
-    standby.
-    """
+    """The partitions that each member with an endpoint reads, actively or for a standby."""
     read = {
         each.subtopology_id: (
             *each.source_topics,

@@ -104,9 +104,9 @@ class StreamsGroup:
     group_id: str
     group_epoch: int = 0
     metadata_hash: int = 0
-    """Of the topics that the topology needs, at that epoch."""
+    """The hash of the topics that the topology needs, at that epoch."""
     validated_epoch: int = -1
-    """Of the topology that had all its topics, at that epoch; -1: it had not."""
+    """The epoch of the topology that had all its topics, at that group epoch; -1: it had not."""
     assignment_configs: tuple[tuple[str, str], ...] = ()
     """The settings that the targets depend on, at that epoch."""
     topology: StreamsGroupTopologyValue | None = None

@@ -57,7 +57,7 @@ class StreamsHeartbeat(NamedTuple):
     """Made by the member itself."""
     member_epoch: int
     endpoint_epoch: int = 0
-    """Of the newest endpoint information that the member has."""
+    """The epoch of the newest endpoint information that the member has."""
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
@@ -66,7 +66,7 @@ class StreamsHeartbeat(NamedTuple):
     owned: Tasks | None = None
     """The tasks that the member works on now; None: as before."""
     process_id: str | None = None
-    """Of the process that it is a thread of."""
+    """The id of the process that the member is a thread of."""
     endpoint: Endpoint | None = None
     client_tags: tuple[tuple[str, str], ...] | None = None
     shutdown_application: bool = False

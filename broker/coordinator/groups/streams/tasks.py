@@ -73,7 +73,7 @@ class Tasks:
         )
 
     def all(self) -> Iterator[TaskId]:
-        """Of all roles, without them."""
+        """The tasks of all roles, without their roles."""
         yield from self.active
         yield from self.standby
         yield from self.warmup

@@ -25,7 +25,7 @@ from pylog_broker.coordinator.groups.streams.messages import Status, StatusCode
 from pylog_broker.coordinator.groups.streams.tasks import TaskId
 
 TASKS_MAX: Final = 20_000
-"""Of one group: the records of all its targets are one append."""
+"""The most tasks of one group: the records of all its targets are one append."""
 NAMED_MAX: Final = 3
 """So many topics are named in a status."""
 
@@ -39,12 +39,12 @@ class ConfiguredTopology:
     stateful: frozenset[str] = frozenset()
     """Subtopologies that keep state."""
     partition_counts: dict[str, int] = field(default_factory=dict)
-    """Of all topics that are read."""
+    """The partition counts of all topics that are read."""
     to_create: tuple[TopicInfo, ...] = ()
     status: Status | None = None
     """The reason why the topology cannot run."""
     topics_hash: int = 0
-    """Of the topics that it needs, as far as there are any."""
+    """The hash of the topics that the topology needs, as far as they exist."""
 
     @property
     def is_ready(self) -> bool:

@@ -235,12 +235,12 @@ class OffsetSpec(ABC):
 
     @classmethod
     def max_timestamp(cls) -> OffsetSpec:
-        """Of the record with the largest timestamp."""
+        """The offset of the record with the largest timestamp."""
         return MaxTimestampSpec()
 
     @classmethod
     def for_timestamp(cls, timestamp: int) -> OffsetSpec:
-        """Of the first record at or after a time, in milliseconds since 1970."""
+        """The offset of the first record at or after a time, in milliseconds since 1970."""
         return TimestampSpec(timestamp)
 
     @abstractmethod

@@ -30,7 +30,7 @@ ONE = BrokerId(1)
 
 
 def dirs(broker: int, *letters: str, intact: bool = True, **replicas: Any) -> dict[str, Any]:
-    """Of a registration: these directories of a broker work, and what is in them."""
+    """The fields of a registration: these directories of a broker work, and what is in them."""
     live = tuple(
         LogDirectory(f"{broker}{letter}", intact, tuple(replicas.get(letter, ())))
         for letter in letters
@@ -208,7 +208,7 @@ def test_one_that_is_not_there_leaves_to_the_others_but_not_the_last() -> None:
 
 
 def single(*replicas: ReplicaKey) -> dict[str, Any]:
-    """Of a registration: the only directory of broker 1, and what is in it."""
+    """The fields of a registration: the only directory of broker 1, and what is in it."""
     return {
         "directory_id": "directory-1",
         "log_dirs": (LogDirectory("directory-1", True, replicas),),

@@ -119,7 +119,7 @@ class Sinks(TransactionShard):
         return self.answer(lambda c, r: c.sinks.abort(self.wall_ms, r, request))
 
     def states(self) -> dict[str, str]:
-        """Of all transactional ids, by their numbers."""
+        """The states of all transactional ids, by their numbers."""
         return {
             name.rpartition("/")[2]: each.state.shown
             for name, each in self.coordinator.transactions.items()

@@ -60,7 +60,7 @@ class World:
         self.sent: list[list[Sent]] = []
         self.leaders: list[BrokerId] = []
         self.outcomes: list[PylogError | Failure] = []
-        """Of the next batches, before they go well."""
+        """The outcomes of the next batches, before they go well."""
         self.bad: set[bytes] = set()
         """Values that the topic does not take."""
         self.topics = DeadLetterTopics(

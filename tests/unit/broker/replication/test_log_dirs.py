@@ -17,7 +17,7 @@ T1 = TopicPartition("t", 1)
 
 @pytest.fixture
 def group(tmp_path: Path) -> BrokerGroup:
-    """Of each broker, t-0 is in the directory a and t-1 in b. Broker 1 leads both."""
+    """Brokers that each have t-0 in the directory a and t-1 in b. Broker 1 leads both."""
     made = BrokerGroup(tmp_path, log_dirs=("a", "b"))
     made.create_topic(partitions=2)
     made.run()

@@ -20,7 +20,8 @@ from tests.fakes.memory_files import MemoryFile, MemoryFiles
 FLIPS = int(os.environ.get("STORAGE_ROT_FLIPS", "400"))
 CONFIG = TopicConfig(segment_bytes=1500, index_interval_bytes=200)
 EPOCH_BYTES = range(12, 16)
-"""Of a batch's header: outside the CRC, and any number may stand there."""
+"""The bytes of the leader epoch in a batch's header: outside the CRC, and any number may stand
+there."""
 END = 120
 
 

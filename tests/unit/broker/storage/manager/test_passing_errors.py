@@ -296,7 +296,7 @@ class Life:
             return found
 
     def portrait_after_a_kill(self) -> Portrait:
-        """Of the logs as another process would find them now."""
+        """The portrait of the logs as another process would find them now."""
         with self.shortage.not_now():
             other = Life(Shortage(-1, 0))
             other.files.names = {

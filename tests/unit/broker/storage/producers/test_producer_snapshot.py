@@ -290,7 +290,7 @@ def test_a_snapshot_that_knows_less_takes_nothing_away() -> None:
 
 
 def test_what_only_a_log_and_only_a_snapshot_know_is_put_together() -> None:
-    """Of the newest five the log has the first and the last, the snapshot those from the second."""
+    """The log has the first and the last of the newest five, the snapshot those from the second."""
     mine = ProducerStates({7: ProducerEntry(3, (FIVE[0], FIVE[4]))})
     mine.learn(ProducerStates({7: ProducerEntry(3, FIVE[1:], seen_ms=8)}))
     assert mine.unpacked() == {7: ProducerEntry(3, FIVE, seen_ms=8)}

@@ -38,7 +38,7 @@ FIELDS = {
     "record count": (60, 0x01),
     "records": (70, 0x80),
 }
-"""Of a batch's bytes, by field: which one, and which bit."""
+"""The bit that is damaged, by field: which byte of the batch, and which bit of it."""
 
 
 @dataclass

@@ -255,7 +255,7 @@ def test_what_retention_took_stays_away_after_any_end() -> None:
 def test_a_clock_that_was_set_while_no_broker_ran(
     boot: str, start: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of another boot nothing is known: a machine may have been off for days."""
+    """Nothing is known of another boot: a machine may have been off for days."""
     files = MemoryFiles()
     manager, log = filled(files)
     log.flush()

@@ -336,8 +336,8 @@ def test_a_streams_group_is_described_with_its_tasks(
 def test_lag_in_seconds_is_the_age_of_the_oldest_record_that_is_left(
     cluster: FakeCluster, admin: AdminClient
 ) -> None:
-    """Of groups at several offsets, also in the middle of a batch; nobody asks for those that are
-    at the end.
+    """The groups are at several offsets, also in the middle of a batch; nobody asks for those that
+    are at the end.
     """
     now_ms = SYSTEM_CLOCK.wall_ms()
     times = [now_ms - ago for ago in (100_000, 90_000, 80_000)]

@@ -40,7 +40,7 @@ def kinds(effects: list[Effect]) -> list[str]:
 
 
 def errors_of(effects: list[Effect]) -> list[type[errors.PylogError]]:
-    """Of failed batches, and of ended calls."""
+    """The errors of failed batches, and of ended calls."""
     return [
         type(e.error) for e in effects if isinstance(e, BatchFailed | OperationDone) and e.error
     ]
