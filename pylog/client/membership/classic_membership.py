@@ -22,6 +22,7 @@ from pylog.client.membership.coordinator_finder import CoordinatorFinder
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
 from pylog.client.membership.member_state import NEXT_STATES, MemberState, RebalanceListener
 from pylog.client.membership.messages import (
+    LEAVE_PATIENCE_MS,
     STANDING_MS,
     Acknowledged,
     Effect,
@@ -114,6 +115,7 @@ class ClassicMembership:
         self._is_lost = False
         self._rejoin_reason: str | None = None
         self._leave: Answer[None] | None = None
+        self._leave_by_ms: int | None = None  # while it tries to tell the coordinator
         self._error: errors.PylogError | None = None
 
     # ---- the user and the metadata ------------------------------------------------------------
@@ -143,9 +145,8 @@ class ClassicMembership:
         return self._awaited is not None and self._awaits_code
 
     def leave(self) -> Answer[None]:
-        """Give all up and leave; answered when the member is out, which takes no time where there
-        is no coordinator to tell. One that is out, as it has never joined or has left before, is
-        answered at once: nothing may ever `poll` it again.
+        """Give all up and leave; answered when the member is out. One that is out, as it has never
+        joined or has left before, is answered at once: nothing may ever `poll` it again.
         """
         if self._leave is not None:
             return self._leave
@@ -204,6 +205,7 @@ class ClassicMembership:
         self._advance(now_ms)
         self._send(now_ms)
         self._beat(now_ms)
+        self._leave_in_time(now_ms)
         effects, self._effects = self._effects, []
         return Polled(effects, self._deadline_ms(now_ms))
 
@@ -218,6 +220,8 @@ class ClassicMembership:
             due.append(self._heard_ms + self._settings.session_timeout_ms)
         if self._last_poll_ms is not None and not self._is_late and self._identity.member_id:
             due.append(self._last_poll_ms + self._settings.max_poll_interval_ms)
+        if self._leave_by_ms is not None and self._in_flight is None:
+            due.append(self._leave_by_ms)
         return min(due, default=None)
 
     def _look_at_the_poll_interval(self, now_ms: int) -> None:
@@ -541,27 +545,47 @@ class ClassicMembership:
     # ---- leaving ------------------------------------------------------------------------------
 
     def _leave_now(self, now_ms: int) -> None:
-        if not self._tell_of_leaving("the consumer leaves its group"):
+        if self._identity.member_id and self._identity.instance_id is None:
+            self._leave_by_ms, self._retry_at_ms = now_ms + LEAVE_PATIENCE_MS, now_ms
+        else:  # a static member is expected back
             self._has_left()
 
-    def _tell_of_leaving(self, reason: str) -> bool:
-        """Whether the coordinator is told: not of a static member, which is expected back."""
+    def _leave_in_time(self, now_ms: int) -> None:
+        """Tell the coordinator when there is one, again where it could not hear, and for so long as
+        that is worth it.
+        """
+        if self._leave_by_ms is None or self._in_flight is not None:
+            return
+        if now_ms >= self._leave_by_ms:
+            self._has_left()
+        elif now_ms >= self._retry_at_ms:
+            self._tell_of_leaving("the consumer leaves its group")
+
+    def _tell_of_leaving(self, reason: str) -> None:
+        """Tell the coordinator, if one is known; not of a static member, which is expected back."""
         identity, coordinator = self._identity, self._finder.coordinator
         if not identity.member_id or coordinator is None or identity.instance_id is not None:
-            return False
+            return
         request = LeaveGroup(coordinator, identity.group_id, identity.member_id, reason)
         self._in_flight = request
         self._effects.append(request)
-        return True
 
     def on_left(self, now_ms: int, request: LeaveGroup, answer: Acknowledged) -> None:
-        """The coordinator knows; what it says makes no difference."""
+        """The coordinator has answered. One that could not hear is told again."""
+        self._finder.forget_if_ousted(request.coordinator, answer.code)
         if request is self._in_flight:
             self._in_flight = None
-            if self.state is _LEAVING:
+            if answer.code and errors.from_code(answer.code).retriable:
+                self._leave_again(now_ms)
+            elif self.state is _LEAVING:
                 self._has_left()
 
+    def _leave_again(self, now_ms: int) -> None:
+        if self.state is _LEAVING:
+            self._back_off(now_ms)
+
     def _has_left(self) -> None:
+        self._leave_by_ms, self._failures, self._retry_at_ms = None, 0, 0
         self._identity.forget()
         self._identity.takes_part = bool(self._topics)
         self._last_assignment = ()
@@ -583,7 +607,9 @@ class ClassicMembership:
                     self._heartbeat = None
                     self._heartbeat_at_ms = now_ms + self._settings.retry_backoff_ms
             case LeaveGroup():
-                self.on_left(now_ms, request, Acknowledged())
+                if request is self._in_flight:
+                    self._in_flight = None
+                    self._leave_again(now_ms)
             case _:
                 if request is self._in_flight:
                     self._in_flight = None

@@ -22,6 +22,7 @@ from pylog.client.membership.coordinator_finder import CoordinatorFinder
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
 from pylog.client.membership.member_state import RebalanceListener
 from pylog.client.membership.messages import (
+    LEAVE_PATIENCE_MS,
     STANDING_MS,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatAnswer,
@@ -36,10 +37,6 @@ JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 """A static member that will come back: its partitions wait for it until its session ends."""
-LEAVE_PATIENCE_MS: Final = 3_000
-"""The time for which a member tries to tell a coordinator that it leaves. The others, or its
-successor, would have to wait for the end of its session.
-"""
 
 
 class ConsumerMemberState(Enum):

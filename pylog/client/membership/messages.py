@@ -15,6 +15,10 @@ STANDING_MS: Final = 15_000
 """The time for which a heartbeat may stand: news end it at once, so it only shows that the member
 lives. Less than half of the session's time-out in every default.
 """
+LEAVE_PATIENCE_MS: Final = 3_000
+"""The time for which a member tries to tell a coordinator that it leaves. The others, or its
+successor, would have to wait for the end of its session.
+"""
 
 # ---- requests ----------------------------------------------------------------------------------
 

@@ -16,14 +16,11 @@ from pylog import errors
 from pylog.client.answers import Answer
 from pylog.client.membership.coordinator_finder import CoordinatorFinder
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
-from pylog.client.membership.messages import STANDING_MS, TargetPartitions
+from pylog.client.membership.messages import LEAVE_PATIENCE_MS, STANDING_MS, TargetPartitions
 from pylog.client.sharing.messages import ShareHeartbeat, ShareHeartbeatAnswer
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
-LEAVE_PATIENCE_MS: Final = 3_000
-"""The time for which a member tries to tell a coordinator that it leaves: else its session must
-end."""
 
 
 class ShareMemberState(Enum):

@@ -713,18 +713,46 @@ def test_a_static_member_does_not_say_that_it_leaves() -> None:
     assert left.done
 
 
-def test_a_member_leaves_without_a_coordinator_and_without_an_answer() -> None:
-    unknown = World(diary=False)
-    unknown.settle(0, 1, T0)
-    unknown.finder.forget(COORDINATOR)
-    left = unknown.member.leave()
-    unknown.poll(10)
+def test_a_member_that_leaves_looks_for_its_coordinator_for_three_seconds() -> None:
+    world = World(diary=False)
+    world.settle(0, 1, T0)
+    world.finder.forget(COORDINATOR)
+    left = world.member.leave()
+    assert world.member.poll(10) == Polled([StopReading((T0,)), ReadExactly(())], 3_010)
+    assert world.member.poll(3_009) == Polled([], 3_010)
+    assert not left.done
+    assert world.member.poll(3_010) == Polled([], None)
     assert left.done
 
-    silent = World(diary=False)
-    silent.settle(0, 1, T0)
-    left = silent.member.leave()
-    silent.member.on_failed(11, silent.last(LeaveGroup, 10))
+
+def test_a_coordinator_that_could_not_hear_is_told_again_that_a_member_leaves() -> None:
+    world = World(diary=False)
+    world.settle(0, 1, T0)
+    left = world.member.leave()
+    first = world.last(LeaveGroup, 10)
+    world.member.on_failed(20, first)
+    assert world.member.poll(20) == Polled([], 120)
+    assert world.member.poll(119) == Polled([], 120)
+    assert world.member.poll(120) == Polled([], 3_010)
+    world.find()
+    second = world.only(LeaveGroup, 121)
+    assert world.member.poll(122) == Polled([], 300_000)
+    world.member.on_left(123, second, Acknowledged(errors.NotCoordinator.code))
+    world.member.on_left(124, first, Acknowledged())  # of the one that was given up
+    assert world.finder.coordinator is None
+    world.find()
+    assert world.poll(300) == []
+    world.member.on_left(331, world.only(LeaveGroup, 330), Acknowledged())
+    assert left.done
+    assert world.member.poll(331) == Polled([], None)
+
+
+@pytest.mark.parametrize("fault", [errors.UnknownMemberId, errors.GroupAuthorizationFailed])
+def test_a_member_that_the_coordinator_does_not_know_has_left(fault: type[Any]) -> None:
+    world = World(diary=False)
+    world.settle(0, 1, T0)
+    left = world.member.leave()
+    world.member.on_left(11, world.last(LeaveGroup, 10), Acknowledged(fault.code))
     assert left.done
 
 
