@@ -60,14 +60,14 @@ def read(bootstrap: str, topic: str) -> Any:
 
 
 def latest(features: Any) -> Any:
-    """Of each entity the newest features: what a model is served."""
+    """The newest features of each entity: what a model is served."""
     newest = features.group_by("entity").aggregate([("at", "max")])
     newest = newest.rename_columns(["entity", "at"])
     return features.join(newest, ["entity", "at"], join_type="inner").sort_by("entity")
 
 
 def as_of(features: Any, at_ms: int) -> Any:
-    """The newest ones that were known at a moment: what a model is trained with, without a look
+    """The newest features that were known at a moment: what a model is trained with, without a look
     into its future.
     """
     moment = pa.scalar(at_ms * 1_000, pa.timestamp("us", "UTC"))
