@@ -358,7 +358,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
         leaning=_among(
             "recreate", "kill", then=_with_members("stall", "close", protocols=CONSUMER)
         ),
-        caught_by=24,
+        caught_by=106,
         groups=True,
     ),
     "commits_what_was_fetched": Variant(

@@ -361,7 +361,7 @@ TRANSACTION_VARIANTS: dict[str, Variant] = {
     "positions_kept_after_an_abort": Variant(
         "A position that a transaction has written counts though it was aborted",
         ((GroupOffsets, "replay_end", _kept_whatever_came),),
-        caught_by=3,
+        caught_by=0,
         groups=True,
         transactions=True,
     ),
