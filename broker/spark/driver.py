@@ -43,6 +43,8 @@ STOP_SPARK_SECONDS: Final = 0.8
 STOP_SECONDS_MAX: Final = 1.7
 """Anything that has not ended by then ends as in a crash: a slow disk or a busy machine holds
 nothing up."""
+HALT_SECONDS: Final = 1.0
+"""A JVM that has not ended by then, though it was told to, hangs, and is killed."""
 
 _PIDFD_GETFD: Final = 438  # the system call's number, the same on every architecture
 
@@ -154,6 +156,7 @@ class Driver:
         self._jvm_pid = jvm_pid
         self._jvm = -1
         """A descriptor of its process, once it is watched."""
+        self._runtime: Any = None
         self._secret = secrets.token_bytes(32)
         self._one_host = conf.get("spark.master", "").startswith("local")
         self._application_id = ""
@@ -163,6 +166,7 @@ class Driver:
         self._head: Any = None
         self._console: ConsoleProcess | None = None
         self._jvm_gone = False
+        self._only_spark_is_left = False
 
     async def run(self) -> int:
         """Head first, then the brokers; the exit status once all is stopped. Does not return to
@@ -174,6 +178,7 @@ class Driver:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             self._loop.add_signal_handler(number, self.stop, signal.Signals(number).name)
         self._watch_jvm()
+        self._runtime = jvm.runtime()
         guardian = self._start_guardian()
         settings = self._settings
         self._head = Head(
@@ -203,6 +208,7 @@ class Driver:
         last_resort.daemon = True
         last_resort.start()
         await self._stop_all()
+        self._only_spark_is_left = True
         logger.info("stopped")
         sys.stdout.flush()
         sys.stderr.flush()
@@ -365,9 +371,19 @@ class Driver:
         """Both halves, whatever they wait for. On a thread of its own."""
         logger.error("the stop took longer than %.1f s; what is left is ended", STOP_SECONDS_MAX)
         sys.stderr.flush()
+        if self._only_spark_is_left:  # which has nothing to lose
+            last = threading.Timer(HALT_SECONDS, self._kill)
+            last.daemon = True
+            last.start()
+            jvm.halt(self._runtime, self._status)
+        else:
+            self._status = self._status or 1
+        self._kill()
+
+    def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._jvm, signal.SIGKILL)
-        os._exit(self._status or 1)
+        os._exit(self._status)
 
     async def until_stopped(self, head: Any) -> int:
         """The exit status so far, once the head is to end: it was told to, or its metadata log
@@ -399,7 +415,7 @@ class Driver:
             with contextlib.suppress(Exception):
                 # Anything that Spark reports at this point changes nothing: its JVM ends next.
                 await asyncio.wait_for(asyncio.shield(stopping), STOP_SPARK_SECONDS)
-        await self._loop.run_in_executor(None, jvm.halt, self._status)
+        await self._loop.run_in_executor(None, jvm.halt, self._runtime, self._status)
 
 
 def _first_line(error: BaseException) -> str:

@@ -130,11 +130,16 @@ def silence(context: SparkContext) -> None:
     )
 
 
-def halt(status: int) -> None:
-    """Ends the JVM at once, with this exit status; what it held open, the system closes."""
+def runtime() -> Any:
+    """The JVM's `Runtime`. Looking it up takes half a dozen calls, which `halt` has no time for."""
     jvm: Any = SparkContext._jvm
+    return jvm.java.lang.Runtime.getRuntime()
+
+
+def halt(runtime: Any, status: int) -> None:
+    """Ends the JVM at once, with this exit status; what it held open, the system closes."""
     with contextlib.suppress(Py4JError, OSError):  # it dies before it can answer
-        jvm.java.lang.Runtime.getRuntime().halt(status)
+        runtime.halt(status)
 
 
 def watch_tasks(
