@@ -43,7 +43,7 @@ STOP_SPARK_SECONDS: Final = 0.8
 STOP_SECONDS_MAX: Final = 1.7
 """Anything that has not ended by then ends as in a crash: a slow disk or a busy machine holds
 nothing up."""
-HALT_SECONDS: Final = 1.0
+HALT_SECONDS: Final = 0.3
 """A JVM that has not ended by then, though it was told to, hangs, and is killed."""
 
 _PIDFD_GETFD: Final = 438  # the system call's number, the same on every architecture
