@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 import yaml
 
+import pylog
+from tools import site as site_pages
+
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 
@@ -53,9 +56,15 @@ def paths_of(nav: Any) -> list[str]:
 def test_the_site_has_every_page_once() -> None:
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
     pages = [str(path.relative_to(ROOT)) for path in PAGES]
-    pages += ["docs/decisions/index.md"]  # which `tools/site.py` makes
+    pages += ["docs/decisions/index.md"]  # `tools/site.py` makes this one and those of the API
+    pages += [f"docs/api/{page}.md" for page in site_pages.API_PAGES]
     top = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "README.md"]
     assert sorted(paths_of(site["nav"])) == sorted(pages + top)
+
+
+def test_the_pages_of_the_api_have_every_public_name() -> None:
+    names = [name for _, _, page in site_pages.API_PAGES.values() for name in page]
+    assert sorted(names) == sorted([*pylog.__all__, "aio", "testing"])
 
 
 def test_the_readme_names_every_page() -> None:

@@ -347,9 +347,9 @@ class Producer(Closing, Shown):
         """Send every row; a Future of one RecordMetadata per record batch written, which names
         its partition, its first offset and its first timestamp (rows are not looked at one by one).
 
-        Columns: `value` (binary or string), and optionally `key`, `headers` (list<struct<key:
-        string, value: binary>>), `partition` (int) and `timestamp` (timestamp, or int
-        milliseconds). Rows with a key go where `send` would put them; rows without one stay
+        Columns: `value` (binary or string), and optionally `key`, `headers`
+        (`list<struct<key: string, value: binary>>`), `partition` (int) and `timestamp` (timestamp,
+        or int milliseconds). Rows with a key go where `send` would put them; rows without one stay
         together, a batch of them in a partition. The rows of each partition are stored in the order
         that they have in `data`. Blocks as `send` does when the buffer is full. Serializers,
         partitioner and interceptors are not asked. The Future fails with the first error; other
