@@ -71,7 +71,7 @@ def as_of(features: Any, at_ms: int) -> Any:
     into its future.
     """
     moment = pa.scalar(at_ms * 1_000, pa.timestamp("us", "UTC"))
-    return latest(features.filter(pc.less_equal(features["at"], moment)))
+    return latest(features.filter(pc.field("at") <= moment))
 
 
 def some_features(drivers: int) -> Any:

@@ -34,9 +34,9 @@ class HasPartition(Protocol):
         """(topic, key, value, partitions) -> partition."""
 
 
-Serialize = Callable[[Any], Any] | Callable[[str, Any], Any] | HasSerialize | str
+Serialize = Callable[[Any], Any] | Callable[[Any, Any], Any] | HasSerialize | str
 """Code of (data) or (topic, data), or its import path."""
-Deserialize = Callable[[Any], V] | Callable[[str, Any], V]
+Deserialize = Callable[[Any], V] | Callable[[Any, Any], V]
 """Code of (data) or (topic, data)."""
 
 

@@ -4,6 +4,7 @@ with the package as a wheel installs it.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -110,11 +111,30 @@ def mypy(python: Path, folder: Path, *files: Path) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.splitlines()
 
 
+def pyright(python: Path, folder: Path, *files: Path) -> list[tuple[str, int]]:
+    """The file name and line number of each error, by the rules of pyright's own default."""
+    settings = {"typeCheckingMode": "standard", "include": [str(file) for file in files]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", python]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=300
+    )
+    said = json.loads(done.stdout)
+    assert said["summary"]["filesAnalyzed"] == len(files), done.stderr
+    found = said["generalDiagnostics"]
+    return [
+        (Path(each["file"]).name, each["range"]["start"]["line"] + 1)
+        for each in found
+        if each["severity"] == "error"
+    ]
+
+
 def test_the_examples_are_typed(python: Path, tmp_path: Path) -> None:
     examples = sorted((ROOT / "examples").glob("*.py"))
     assert len(examples) >= 5
     status, lines = mypy(python, tmp_path, *examples)
     assert (status, lines) == (0, [f"Success: no issues found in {len(examples)} source files"])
+    assert pyright(python, tmp_path, *examples) == []
 
 
 def test_mistakes_are_found_and_nothing_else(python: Path, tmp_path: Path) -> None:
@@ -125,3 +145,4 @@ def test_mistakes_are_found_and_nothing_else(python: Path, tmp_path: Path) -> No
     _, lines = mypy(python, tmp_path, program)
     found = [re.match(r"mistakes\.py:(\d+): error: ", line) for line in lines]
     assert {int(each[1]) for each in found if each is not None} == wrong
+    assert {line for _, line in pyright(python, tmp_path, program)} == wrong
