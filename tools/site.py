@@ -31,7 +31,7 @@ API_PAGES = {
     ),
     "values": (
         "Values",
-        "What calls take and return.",
+        "The values that calls take and return.",
         (
             *("Record", "RecordMetadata", "TopicPartition", "OffsetAndMetadata"),
             *("OffsetAndTimestamp", "NewTopic", "NewPartitions", "ConfigResource"),

@@ -1,4 +1,4 @@
-"""What is known of a sink, and of the tasks that write for it. Pure."""
+"""The state of a sink, and of the tasks that write for it. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TaskState(NamedTuple):
 
 @dataclass(slots=True)
 class SinkState:
-    """What the records say of one sink.
+    """The state of one sink, as its records tell it.
 
     Invariants: a transactional id is in `tasks`, in `free`, or in neither; `attempts` has the
     ids of all `tasks`.

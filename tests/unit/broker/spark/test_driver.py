@@ -86,8 +86,11 @@ driver._end_now()
 )
 def test_a_late_stop_ends_both_halves(left: str, answers: str, status: int, told: str) -> None:
     jvm = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    with jvm:
+    try:
         command = [sys.executable, "-c", LATE, str(jvm.pid), left, answers]
         driver = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert (driver.returncode, driver.stdout.strip()) == (status, told), driver.stderr
         assert jvm.wait(30) == -signal.SIGKILL
+    finally:
+        jvm.terminate()
+        jvm.wait()
