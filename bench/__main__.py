@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bench import (
     cluster,
     coordinator_loss,
+    failover,
     groups,
     large_group,
     limits,
@@ -80,7 +81,7 @@ def group_figures(scale: float, runs: int) -> None:
 
 
 def upkeep_figures(scale: float) -> None:
-    """Idle brokers, and many new partitions, with three brokers."""
+    """Idle brokers, many new partitions, and a failover under load, with three brokers."""
     name = itertools.count()
     idle, many = max(3, int(100 * scale)), max(3, int(1_000 * scale))
     seconds = max(1.0, 60 * min(1.0, scale))
@@ -97,6 +98,7 @@ def upkeep_figures(scale: float) -> None:
             lambda: upkeep.first_acknowledgement(running, f"many-{next(name)}", many),
             runs=3,
         )
+    failover.rows(scale)
 
 
 def transaction_figures(scale: float, runs: int) -> None:
