@@ -89,7 +89,7 @@ from pylog_broker.storage.manager.log_checkpoints import LogCheckpoints
 from pylog_broker.storage.manager.log_directories import LogDirectories
 from pylog_broker.storage.producers.producer_entry import AppendedBatch
 from pylog_broker.storage.producers.producer_state import ProducerStates
-from pylog_broker.storage.recovery.recovery import SegmentLoader
+from pylog_broker.storage.recovery import trust
 from pylog_broker.storage.segments.flush_task import FlushTask
 from pylog_broker.storage.segments.retention import RetentionClock
 from tests.sim.broker_calls import BrokerCalls
@@ -182,7 +182,7 @@ def _no_duplicates_known(
 # ---- a log whose first segment was lost begins at the second one ---------------------------------
 
 
-def _begins_where_it_begins(_self: SegmentLoader, *_found: object) -> bool:
+def _begins_where_it_begins(*_found: object) -> bool:
     return False
 
 
@@ -1043,7 +1043,7 @@ VARIANTS: dict[str, Variant] = {
     ),
     "beginning_lost": Variant(
         "I15: recovery lets a log begin later when a loss of power took its first segment",
-        ((SegmentLoader, "_lost_its_beginning", _begins_where_it_begins),),
+        ((trust, "lost_its_beginning", _begins_where_it_begins),),
         leaning=_new_logs_without_power,
         caught_by=47,
     ),

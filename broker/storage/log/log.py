@@ -51,7 +51,7 @@ from pylog_broker.storage.producers.producer_state import ProducerStates
 from pylog_broker.storage.producers.rebuild_task import RebuildTask
 from pylog_broker.storage.producers.snapshot_task import SnapshotTask
 from pylog_broker.storage.recovery.gaps import Gaps
-from pylog_broker.storage.recovery.recovery import LastStop, RecoveryReport, SegmentLoader
+from pylog_broker.storage.recovery.recovery import LastStop, RecoveryReport, recover
 from pylog_broker.storage.segments.damage import Hole
 from pylog_broker.storage.segments.flush_task import FlushTask
 from pylog_broker.storage.segments.segment import Segment
@@ -160,7 +160,7 @@ class Log:
         if not self._files.exists(self.directory):
             self._files.mkdir(self.directory)
             self._files.fsync_dir(self.directory.rpartition("/")[0] or "/")
-        loader = SegmentLoader(
+        found = recover(
             self._files,
             self.directory,
             self.config,
@@ -169,12 +169,12 @@ class Log:
             wall_ms=wall_ms,
             log_start_offset=known_start,
         )
-        self._segments.adopt(loader.load())
-        self.recovery = loader.report
+        self._segments.adopt(list(found.segments))
+        self.recovery = found.report
         self._gaps.load()
         if self.recovery.has_gaps:
             self._gaps.note()
-        self.epochs = self._durable.epochs = loader.epochs
+        self.epochs = self._durable.epochs = found.epochs
         log_start_offset = known_start or 0
         if not len(self._segments):
             self._segments.add(log_start_offset, self.config, wall_ms)
@@ -184,8 +184,7 @@ class Log:
         self._bounds.written_start = self._bounds.start
         self._durable.point = min(last_stop.recovery_point, self._bounds.end)
         if self.recovery.bytes_cut or not last_stop.memory_survived:
-            self._durable.point = self._bounds.end  # the loader has synced what is left
-        self.epochs.changed = list(self.epochs.entries) != loader.stored_epochs
+            self._durable.point = self._bounds.end  # the recovery has synced what is left
         if self._bounds.start > self._bounds.end:
             # Deleted records were lost together with the rest: nothing readable is there.
             self._truncator.restart_at(self._bounds.start)
