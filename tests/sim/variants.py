@@ -80,7 +80,7 @@ from pylog_broker.storage.checkpoints.leader_epochs import EpochEndOffset, Leade
 from pylog_broker.storage.cleaner.choice import Cleanable
 from pylog_broker.storage.cleaner.clean_plan import CleanPlan
 from pylog_broker.storage.cleaner.cleaner import LogCleaner
-from pylog_broker.storage.log import guard, log_reader, log_start
+from pylog_broker.storage.log import guard, log_reader, log_state
 from pylog_broker.storage.log.durability import Durability
 from pylog_broker.storage.log.guard import FaultGuard
 from pylog_broker.storage.log.log import Log, LogRead
@@ -188,7 +188,7 @@ def _begins_where_it_begins(*_found: object) -> bool:
 
 # ---- what forgets, forgets too much --------------------------------------------------------------
 
-_production_doomed = log_start.doomed_segments
+_production_doomed = log_state.doomed_segments
 _production_candidates = LogCleaner.candidates
 _production_plan = LogCleaner._plan
 _production_write_partition = topic_growth.write_partition
@@ -1049,7 +1049,7 @@ VARIANTS: dict[str, Variant] = {
     ),
     "retention_beyond_high_watermark": Variant(
         "B-S16: retention deletes segments that are not committed",
-        ((log_start, "doomed_segments", _doomed_beyond),),
+        ((log_state, "doomed_segments", _doomed_beyond),),
         caught_by=11,
     ),
     "clock_believed": Variant(
