@@ -55,7 +55,7 @@ def clean(
     task.run()
     while cleaner.on_ran(task):
         task.run()
-    assert not [n for n in log._files.listdir(DIRECTORY) if n.endswith((".cleaned", ".swap"))]
+    assert not [n for n in cleaner._files.listdir(DIRECTORY) if n.endswith((".cleaned", ".swap"))]
     return True
 
 

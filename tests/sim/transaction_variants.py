@@ -39,7 +39,7 @@ from pylog_broker.node.transaction_coordinators import MarkerSenders
 from pylog_broker.replication.messages import TransactionGuard, WriteMarker
 from pylog_broker.storage.indexes.txn_index import TxnIndex
 from pylog_broker.storage.producers.producer_state import ProducerStates
-from pylog_broker.storage.recovery.recovery import SegmentLoader
+from pylog_broker.storage.recovery.segment_scan import SegmentScan
 from tests.sim.swarm import Swarm
 from tests.sim.variant import Variant
 
@@ -179,8 +179,8 @@ def _of_one_segment(self: TxnIndex, offset: int, upper_bound: int) -> tuple[list
     return _production_overlapping(self, offset, upper_bound)[0], True
 
 
-def _as_it_was_found(self: SegmentLoader, _segment: object) -> None:
-    self._aborted.clear()
+def _as_it_was_found(_self: SegmentScan) -> None:
+    return None
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ TRANSACTION_VARIANTS: dict[str, Variant] = {
     ),
     "aborted_index_not_mended": Variant(
         "B-T23: an index of aborted transactions that a crash has cut stays as it is",
-        ((SegmentLoader, "_settle_aborted", _as_it_was_found),),
+        ((SegmentScan, "_settle_aborted", _as_it_was_found),),
         leaning=_among("power", "kill", then=_with_producers("crash", timeout_ms=700)),
         caught_by=6,
         transactions=True,

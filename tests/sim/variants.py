@@ -80,7 +80,7 @@ from pylog_broker.storage.checkpoints.leader_epochs import EpochEndOffset, Leade
 from pylog_broker.storage.cleaner.choice import Cleanable
 from pylog_broker.storage.cleaner.clean_plan import CleanPlan
 from pylog_broker.storage.cleaner.cleaner import LogCleaner
-from pylog_broker.storage.log import guard, log_reader, log_start
+from pylog_broker.storage.log import guard, log_reader, log_state
 from pylog_broker.storage.log.durability import Durability
 from pylog_broker.storage.log.guard import FaultGuard
 from pylog_broker.storage.log.log import Log, LogRead
@@ -89,7 +89,7 @@ from pylog_broker.storage.manager.log_checkpoints import LogCheckpoints
 from pylog_broker.storage.manager.log_directories import LogDirectories
 from pylog_broker.storage.producers.producer_entry import AppendedBatch
 from pylog_broker.storage.producers.producer_state import ProducerStates
-from pylog_broker.storage.recovery.recovery import SegmentLoader
+from pylog_broker.storage.recovery import trust
 from pylog_broker.storage.segments.flush_task import FlushTask
 from pylog_broker.storage.segments.retention import RetentionClock
 from tests.sim.broker_calls import BrokerCalls
@@ -182,13 +182,13 @@ def _no_duplicates_known(
 # ---- a log whose first segment was lost begins at the second one ---------------------------------
 
 
-def _begins_where_it_begins(_self: SegmentLoader, *_found: object) -> bool:
+def _begins_where_it_begins(*_found: object) -> bool:
     return False
 
 
 # ---- what forgets, forgets too much --------------------------------------------------------------
 
-_production_doomed = log_start.doomed_segments
+_production_doomed = log_state.doomed_segments
 _production_candidates = LogCleaner.candidates
 _production_plan = LogCleaner._plan
 _production_write_partition = topic_growth.write_partition
@@ -1043,13 +1043,13 @@ VARIANTS: dict[str, Variant] = {
     ),
     "beginning_lost": Variant(
         "I15: recovery lets a log begin later when a loss of power took its first segment",
-        ((SegmentLoader, "_lost_its_beginning", _begins_where_it_begins),),
+        ((trust, "lost_its_beginning", _begins_where_it_begins),),
         leaning=_new_logs_without_power,
         caught_by=47,
     ),
     "retention_beyond_high_watermark": Variant(
         "B-S16: retention deletes segments that are not committed",
-        ((log_start, "doomed_segments", _doomed_beyond),),
+        ((log_state, "doomed_segments", _doomed_beyond),),
         caught_by=11,
     ),
     "clock_believed": Variant(

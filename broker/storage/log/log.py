@@ -3,9 +3,10 @@
 Synchronous and deterministic over `Files`; times are arguments. The loop of the process owns it.
 The high watermark is not known here: a reader says where to stop.
 
-This module is what can be asked of a log, and its opening. The rest stands next to it:
-`log_appender` (what may enter), `log_start` and `log_truncator` (what leaves its two ends),
-`log_writer`, `log_reader`, `durability` (syncs), `log_parts` (what they share).
+This module is what can be asked of a log: what each call promises, and when it is refused.
+`log_state` next to it has the state and all changes of it, `log_reader` the reads, `durability` the
+syncs. Call and change stand apart, because a change that an error has interrupted is finished
+within the check that comes before the next call.
 
 Errors. `PassingStorageError`, that is `DiskFull` and `ShortOfResources`: nothing of the batch
 stayed, the log goes on. A truncation that it interrupts is a fact all the same: bounds, epochs and
@@ -35,28 +36,19 @@ from pylog_broker.config import TopicConfig
 from pylog_broker.storage.errors import CorruptSegment
 from pylog_broker.storage.files import Buffer, Files
 from pylog_broker.storage.indexes.txn_index import AbortedTransaction
-from pylog_broker.storage.log.durability import Durability
 from pylog_broker.storage.log.environment import TAIL_BYTES_MAX, AppendInfo, Environment
 from pylog_broker.storage.log.guard import FaultGuard
-from pylog_broker.storage.log.log_appender import LogAppender
-from pylog_broker.storage.log.log_parts import LogBounds, LogParts
 from pylog_broker.storage.log.log_reader import LogReader
-from pylog_broker.storage.log.log_start import LogStart
-from pylog_broker.storage.log.log_truncator import LogTruncator
-from pylog_broker.storage.log.log_writer import LogWriter
-from pylog_broker.storage.log.segment_swap import SegmentSwap
+from pylog_broker.storage.log.log_state import LogState
 from pylog_broker.storage.log.validator import CLIENT, Origin
-from pylog_broker.storage.producers.producer_history import ProducerHistory
 from pylog_broker.storage.producers.producer_state import ProducerStates
 from pylog_broker.storage.producers.rebuild_task import RebuildTask
 from pylog_broker.storage.producers.snapshot_task import SnapshotTask
-from pylog_broker.storage.recovery.gaps import Gaps
-from pylog_broker.storage.recovery.recovery import LastStop, RecoveryReport, SegmentLoader
+from pylog_broker.storage.recovery.recovery import LastStop, RecoveryReport
 from pylog_broker.storage.segments.damage import Hole
 from pylog_broker.storage.segments.flush_task import FlushTask
 from pylog_broker.storage.segments.segment import Segment
-from pylog_broker.storage.segments.segment_list import SegmentList
-from pylog_broker.storage.tail_cache import TailBudget, TailCache, TailRead
+from pylog_broker.storage.tail_cache import TailBudget, TailRead
 
 __all__ = ["AppendInfo", "Environment", "Log", "LogRead"]
 
@@ -90,7 +82,6 @@ class Log:
         self.topic_id = topic_id
         self.directory = directory
         self.recovery = RecoveryReport()
-        self._files = files
         self._environment = environment or Environment(TailBudget(TAIL_BYTES_MAX))
         self._guard = FaultGuard(
             str(topic_partition),
@@ -99,29 +90,18 @@ class Log:
             self._environment.no_room,
             self._environment.disk_errors,
         )
-        self._tail = TailCache(self._environment.tail_bytes_max, self._environment.tail_budget)
-        self._segments = SegmentList(
-            files, directory, self._environment.jitter, self._environment.readers
+        self._state = state = LogState(
+            files, directory, topic_partition, config, self._environment, self._guard
         )
-        self._producers = ProducerHistory(files, directory, self._environment.producer_budget)
-        self._durable = Durability(files, directory, self._segments, self._guard)
-        self.epochs = self._durable.epochs
+        # Its parts, which are looked at here.
+        self.bounds = self._bounds = state.bounds
+        self._segments = state.segments
+        self._producers = state.producers
+        self._tail = state.tail
+        self._durable = state.durable
+        self.epochs = state.durable.epochs
         """The leader epochs of the log, each with the part that it wrote."""
-        self._writer = LogWriter(
-            str(topic_partition), self._segments, self._producers, self._tail,
-            self._durable, self._guard,
-        )  # fmt: skip
-        self._gaps = Gaps(files, directory)
-        self._reader = LogReader(files, self._segments, self._tail, self._gaps, self._guard)
-        self.bounds = self._bounds = LogBounds()
-        self._parts = LogParts(
-            topic_partition, config, self._environment, self._guard, self._segments,
-            self._producers, self._tail, self._durable, self._gaps, self._bounds,
-        )  # fmt: skip
-        self._start = LogStart(files, self._parts, self._writer)
-        self._truncator = LogTruncator(self._parts)
-        self._swap = SegmentSwap(self._parts)
-        self._appender = LogAppender(self._parts, self._writer, self._truncator)
+        self._reader = LogReader(files, state.segments, state.tail, state.gaps, self._guard)
 
     # ---- open and close -------------------------------------------------------------------------
 
@@ -149,47 +129,12 @@ class Log:
         log = cls(files, directory, topic_partition, topic_id, config, environment)
         try:
             with log._guard.io("opening the log"):
-                log._load(last_stop or LastStop(), log_start_offset, wall_ms)
+                log.recovery = log._state.load(last_stop or LastStop(), log_start_offset, wall_ms)
+                log.epochs = log._durable.epochs
         except BaseException:
             log._segments.close()
             raise
         return log
-
-    def _load(self, last_stop: LastStop, known_start: int | None, wall_ms: int) -> None:
-        self._bounds.wall_ms = wall_ms
-        if not self._files.exists(self.directory):
-            self._files.mkdir(self.directory)
-            self._files.fsync_dir(self.directory.rpartition("/")[0] or "/")
-        loader = SegmentLoader(
-            self._files,
-            self.directory,
-            self.config,
-            last_stop,
-            self._producers,
-            wall_ms=wall_ms,
-            log_start_offset=known_start,
-        )
-        self._segments.adopt(loader.load())
-        self.recovery = loader.report
-        self._gaps.load()
-        if self.recovery.has_gaps:
-            self._gaps.note()
-        self.epochs = self._durable.epochs = loader.epochs
-        log_start_offset = known_start or 0
-        if not len(self._segments):
-            self._segments.add(log_start_offset, self.config, wall_ms)
-        self._bounds.end = self._segments.active.end_offset
-        log_start_offset = last_stop.judge_start(self.directory, log_start_offset, self._bounds.end)
-        self._bounds.start = max(log_start_offset, self._segments[0].base_offset)
-        self._bounds.written_start = self._bounds.start
-        self._durable.point = min(last_stop.recovery_point, self._bounds.end)
-        if self.recovery.bytes_cut or not last_stop.memory_survived:
-            self._durable.point = self._bounds.end  # the loader has synced what is left
-        self.epochs.changed = list(self.epochs.entries) != loader.stored_epochs
-        if self._bounds.start > self._bounds.end:
-            # Deleted records were lost together with the rest: nothing readable is there.
-            self._truncator.restart_at(self._bounds.start)
-        self.epochs.truncate_from_start(Offset(self._bounds.start))
 
     def retire(self) -> None:
         """Refuse every call from now on but `close`, which may then run on another thread."""
@@ -205,12 +150,7 @@ class Log:
                 self._guard.finish()
                 self._durable.flush(self._bounds.end, patience_seconds=CLOSE_PATIENCE_SECONDS)
                 with self._guard.io("closing the log"):
-                    self._producers.take(self._bounds.end, durable=True)
-                    self._segments.active.seal()
-                    for segment in self._segments:
-                        segment.write_indexes()
-                    self._segments.active.fsync()
-                    self._files.fsync_dir(self.directory)
+                    self._state.seal()
         finally:
             self._segments.close()
             self._tail.clear()
@@ -223,11 +163,11 @@ class Log:
     @property
     def config(self) -> TopicConfig:
         """The topic's settings; each is looked up when it is used."""
-        return self._parts.config
+        return self._state.config
 
     @config.setter
     def config(self, config: TopicConfig) -> None:
-        self._parts.config = config
+        self._state.config = config
 
     @property
     def log_start_offset(self) -> Offset:
@@ -347,7 +287,7 @@ class Log:
         """
         if self._guard.is_barred:
             self._guard.check()
-        return self._appender.append_as_leader(batch, leader_epoch, wall_ms, origin)
+        return self._state.append_as_leader(batch, leader_epoch, wall_ms, origin)
 
     def append_as_follower(self, records: Buffer, *, wall_ms: int | None = None) -> AppendInfo:
         """Write the leader's batches as they are; a cut last one is left out.
@@ -358,7 +298,7 @@ class Log:
         """
         if self._guard.is_barred:
             self._guard.check()
-        return self._appender.append_as_follower(records, wall_ms)
+        return self._state.append_as_follower(records, wall_ms)
 
     # ---- roll -----------------------------------------------------------------------------------
 
@@ -366,7 +306,7 @@ class Log:
         """Begin a new segment, unless the active one is empty."""
         self._guard.check()
         if self._segments.active.size:
-            self._writer.roll(self._bounds.end, self.config, wall_ms)
+            self._state.roll(self._bounds.end, wall_ms)
 
     def maybe_roll(self, wall_ms: int) -> bool:
         """Begin a new segment when the active one is old enough by the clock; else only write the
@@ -377,7 +317,7 @@ class Log:
             self._segments.active.indexes.write_new_entries()
         due = self._segments.is_old(self.config, wall_ms)
         if due:
-            self._writer.roll(self._bounds.end, self.config, wall_ms)
+            self._state.roll(self._bounds.end, wall_ms)
         return due
 
     # ---- read -----------------------------------------------------------------------------------
@@ -471,8 +411,7 @@ class Log:
         end = self._bounds.end if upper_bound is None else upper_bound
         return self._reader.largest(self._bounds.start, end, nowait=nowait)
 
-    # ---- truncate
-    # ---------------------------------------------------------------------------------
+    # ---- truncate -------------------------------------------------------------------------------
 
     def truncate_to(self, offset: Offset) -> Offset:
         """Remove the records from `offset` on; the new log end.
@@ -486,14 +425,14 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return offset
         with self._guard.io("truncating"):
-            self._truncator.truncate_to(offset)
+            self._state.truncate_to(offset)
         return Offset(self._bounds.end)
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Remove everything; the next record is `offset`."""
         self._guard.check()
         with self._guard.io("truncating all"):
-            self._truncator.restart_at(offset)
+            self._state.restart_at(offset)
 
     # ---- start ----------------------------------------------------------------------------------
 
@@ -506,14 +445,14 @@ class Log:
         was, or, if that made no room either, where the first segment that is left begins.
         """
         self._guard.check()
-        return self._start.advance(offset)
+        return self._state.advance_start(offset)
 
     def move_log_start(self, offset: Offset) -> bool:
         """As `advance_log_start`, but only in memory: until `start_is_written` a crash may bring
         the records back. False when the log starts there or later already.
         """
         self._guard.check()
-        return self._start.move(offset)
+        return self._state.move_start(offset)
 
     def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
         """Let the log begin behind what its settings do not keep; why, or nothing.
@@ -522,7 +461,7 @@ class Log:
         to go before `start_is_written`.
         """
         self._guard.check()
-        return self._start.retain(
+        return self._state.retain(
             high_watermark=high_watermark, wall_ms=wall_ms, trusted_ms=trusted_ms
         )
 
@@ -533,8 +472,7 @@ class Log:
 
     def note_start_written(self, offset: int) -> None:
         """The checkpoint says, durably, that the log starts there."""
-        bounds = self._bounds
-        bounds.written_start = max(bounds.written_start, min(offset, bounds.start))
+        self._state.note_start_written(offset)
 
     def start_was_refused(self, error: OSError) -> KafkaStorageError:
         """The checkpoint could not be written; PassingStorageError when it may be later, else the
@@ -551,8 +489,8 @@ class Log:
         """
         self._guard.check()
         if all_of_it_ms is not None:
-            self._start.give_up_all(all_of_it_ms)
-        return self._start.delete_segments()
+            self._state.give_up_all(all_of_it_ms)
+        return self._state.delete_segments()
 
     # ---- producers and transactions -----------------------------------------------------------
 
@@ -569,18 +507,18 @@ class Log:
         its own, if that takes long; then `on_rebuilt`. Until then the log is not settled: a caller
         that uses it all the same reads them itself.
         """
-        return self._truncator.rebuild_task()
+        return self._state.rebuild_task()
 
     @property
     def is_rebuilding(self) -> bool:
         """Whether such a task runs: work that can wait leaves the log alone."""
-        return self._truncator.is_rebuilding
+        return self._state.is_rebuilding
 
     def on_rebuilt(self, task: RebuildTask) -> None:
         """A rebuild task has run. KafkaStorageError when the disk fails."""
         if not self._guard.closed and self._guard.failure is None:
             with self._guard.io("truncating"):
-                self._truncator.on_rebuilt(task)
+                self._state.on_rebuilt(task)
 
     def snapshot_task(self) -> SnapshotTask | None:
         """Writes what was known of the producers where a segment began, on a thread of its own, if
@@ -614,7 +552,7 @@ class Log:
         begun.
         """
         self._guard.check()
-        return self._swap.put_in(bases, cleaned)
+        return self._state.replace_segments(bases, cleaned)
 
     # ---- epochs and syncs -----------------------------------------------------------------------
 
@@ -643,7 +581,7 @@ class Log:
         """Whether `flush.messages` lets records that end before `end` be acknowledged now: fewer
         than so many in a row are ever acknowledged without a sync.
         """
-        limit = self._parts.config.flush_messages  # by default more than any offset
+        limit = self._state.config.flush_messages  # by default more than any offset
         return end < limit or end - self._durable.synced < limit
 
     def sync_task(self) -> FlushTask:

@@ -1,12 +1,17 @@
-"""The knowledge of a log before it is opened, and the report of its opening. No file is touched."""
+"""The knowledge of a log before its batches are looked at, and the report of its opening. No file
+is touched.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from pylog_broker.storage.segments.segment import SegmentFacts
+from pylog.model import Offset
+from pylog.records.batch import BatchHeader
+from pylog_broker.storage.checkpoints.leader_epochs import LeaderEpochCache
+from pylog_broker.storage.segments.segment import LOG_SUFFIX, SegmentFacts, segment_name
 
 logger = logging.getLogger(__name__)
 
@@ -56,9 +61,45 @@ class LastStop:
         return start
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """All that is known before the first segment is looked at. `begins_at`: where the log should
+    begin; the name of its first segment says it where `log_start`, the checkpoint's, is unknown.
+
+    `gaps_allowed`: offsets may be missing between batches. `recovery_point`: everything below was
+    synced. `checkpoint` has the epochs that were stored; it is not changed.
+    """
+
+    directory: str
+    stop: LastStop
+    log_start: int | None
+    begins_at: int
+    gaps_allowed: bool
+    recovery_point: int
+    checkpoint: LeaderEpochCache
+
+    def path_of(self, base_offset: int) -> str:
+        """A segment's file with the batches."""
+        return f"{self.directory}/{segment_name(base_offset)}{LOG_SUFFIX}"
+
+    def lost_power_behind(self, offset: int) -> bool:
+        """Whether a loss of power may have taken any page of the files from `offset` on."""
+        return (
+            self.stop.verify_from is not None
+            and not self.stop.memory_survived
+            and offset >= self.recovery_point
+        )
+
+    def stored_epoch(self, header: BatchHeader) -> int:
+        """The epoch of a batch by the checkpoint, which may start later than the log, at the log
+        start offset.
+        """
+        return self.checkpoint.epoch_at(Offset(max(header.last_offset, self.log_start or 0)))
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveryReport:
-    """The report of an opening."""
+    """The report of an opening, or of a part of it."""
 
     batches: int = 0
     segments_trusted: int = 0
@@ -67,4 +108,24 @@ class RecoveryReport:
     indexes_rebuilt: int = 0
     lost_durable: bool = False
     has_gaps: bool = False
-    warnings: list[str] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def total(cls, parts: Sequence[RecoveryReport]) -> RecoveryReport:
+        """The report of parts that came one after the other."""
+        return cls(
+            batches=sum([part.batches for part in parts]),
+            segments_trusted=sum([part.segments_trusted for part in parts]),
+            bytes_cut=sum([part.bytes_cut for part in parts]),
+            segments_cut=sum([part.segments_cut for part in parts]),
+            indexes_rebuilt=sum([part.indexes_rebuilt for part in parts]),
+            lost_durable=any([part.lost_durable for part in parts]),
+            has_gaps=any([part.has_gaps for part in parts]),
+            warnings=tuple([warning for part in parts for warning in part.warnings]),
+        )
+
+
+def warned(message: str, *, bytes_cut: int = 0, segments_cut: int = 0) -> RecoveryReport:
+    """Warn of something that happened to a log; the report of it."""
+    logger.warning("%s", message)
+    return RecoveryReport(bytes_cut=bytes_cut, segments_cut=segments_cut, warnings=(message,))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from pylog_broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT
@@ -44,13 +44,13 @@ _KNOWN: Final = frozenset({EPOCH_CHECKPOINT, PARTITION_METADATA, GAPS_ALLOWED})
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Survey:
     """The base offsets of the segments in order, all names that stay, and warnings."""
 
-    bases: list[int] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    bases: tuple[int, ...]
+    names: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def survey(files: Files, directory: str) -> Survey:
@@ -58,9 +58,10 @@ def survey(files: Files, directory: str) -> Survey:
 
     Raises OSError, and CorruptSegment for a segment whose name or kind makes no sense.
     """
-    found = Survey()
-    _finish_swaps(files, directory, found)
+    warnings = _finish_swaps(files, directory)
     names = files.listdir(directory)
+    bases: list[int] = []
+    kept: list[str] = []
     foreign = []
     for name in names:
         path = f"{directory}/{name}"
@@ -76,43 +77,45 @@ def survey(files: Files, directory: str) -> Survey:
             status = files.stat(path)
             if status is None or status.kind != "file":
                 raise CorruptSegment(f"{path} is not a file; move it away")
-            found.bases.append(int(stem))
+            bases.append(int(stem))
         elif suffix in _INDEXES and is_ours:
             if f"{stem}{LOG_SUFFIX}" not in names:
-                found.warnings.append(f"{path} has no segment: removed")
+                warnings.append(f"{path} has no segment: removed")
                 files.unlink(path)
                 continue
         elif not (suffix in _PRODUCERS and is_ours) and (
             name not in _KNOWN and not name.endswith(CUT_SUFFIX)
         ):
             foreign.append(name)
-        found.names.append(name)
+        kept.append(name)
     if foreign:
-        found.warnings.append(f"{directory} holds what is not pylog's, ignored: {foreign[:10]}")
-    for warning in found.warnings:
+        warnings.append(f"{directory} holds what is not pylog's, ignored: {foreign[:10]}")
+    for warning in warnings:
         logger.warning("%s", warning)
-    return found
+    return Survey(tuple(bases), tuple(kept), tuple(warnings))
 
 
-def _finish_swaps(files: Files, directory: str, found: Survey) -> None:
+def _finish_swaps(files: Files, directory: str) -> list[str]:
+    """Put cleaned segments in their places; the warnings."""
+    warnings = []
     ending = f"{LOG_SUFFIX}{SWAP_ENDING}"
     names = files.listdir(directory)
     for name in names:
         stem = name.removesuffix(ending)
         if name.endswith(ending) and _SEGMENT_NAME.fullmatch(stem):
-            _finish_swap(files, directory, stem, names, found)
+            warnings.append(_finish_swap(files, directory, stem, names))
     if any(name.endswith(ending) for name in names):
         files.fsync_dir(directory)
+    return warnings
 
 
-def _finish_swap(files: Files, directory: str, stem: str, names: list[str], found: Survey) -> None:
+def _finish_swap(files: Files, directory: str, stem: str, names: list[str]) -> str:
     path = f"{directory}/{stem}{LOG_SUFFIX}"
     end = _end_of(files, path + SWAP_ENDING)
     if end is None:
         if f"{stem}{LOG_SUFFIX}" not in names:
             raise CorruptSegment(f"{path}{SWAP_ENDING} is damaged, and what it replaces is gone")
-        found.warnings.append(f"{path}{SWAP_ENDING} is damaged: removed, {path} stays")
-        return
+        return f"{path}{SWAP_ENDING} is damaged: removed, {path} stays"
     replaced = [
         name
         for name in names
@@ -128,7 +131,7 @@ def _finish_swap(files: Files, directory: str, stem: str, names: list[str], foun
     for suffix in (*_INDEXES, LOG_SUFFIX):
         if files.exists(f"{directory}/{stem}{suffix}{SWAP_ENDING}"):
             files.rename(f"{directory}/{stem}{suffix}{SWAP_ENDING}", f"{directory}/{stem}{suffix}")
-    found.warnings.append(f"{path}: the end of its cleaning was made up for")
+    return f"{path}: the end of its cleaning was made up for"
 
 
 def _end_of(files: Files, path: str) -> int | None:

@@ -164,7 +164,7 @@ def test_a_swap_of_the_cleaner_that_is_interrupted_is_finished_at_the_next_use(
         for key in range(10):
             put(log, (b"k%d" % key, b"%d-%d" % (round_, key)))
     log.roll(WALL_MS)
-    files = log._files
+    files = log._state._files
     assert isinstance(files, MemoryFiles)
     real, left = files.rename, [refused]
 

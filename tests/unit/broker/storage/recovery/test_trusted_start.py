@@ -130,6 +130,21 @@ def test_a_wrong_epoch_checkpoint_is_noticed(entries: list[tuple[int, int]]) -> 
     assert again.epochs.entries == log.epochs.entries
 
 
+def test_a_plan_that_is_distrusted_has_done_nothing() -> None:
+    files, log = written()
+    before = read_all(log)
+    log.close(clean=True)
+    *noted, last = log.segments
+    stop = LastStop.clean({segment.base_offset: segment.facts for segment in noted})
+    given_up = f"{DIRECTORY}/{3:020d}.log"  # by a roll
+    files.close(files.open(given_up, create=True))
+    again = reopened(files, stop)
+    assert again.recovery.warnings == (f"{given_up} holds nothing and is not of the log: removed",)
+    assert (again.recovery.segments_trusted, again.recovery.batches) == (0, 60)
+    assert again.segments[-1].facts == last.facts
+    assert read_all(again) == before
+
+
 def test_a_full_disk_that_keeps_the_epochs_back_keeps_the_recovery_point_too() -> None:
     files, log = written(3)
     append(log, b"x", epoch=9)

@@ -64,7 +64,7 @@ def written(batches: int = 40, *, gaps: bool = False, seed: int = 0) -> Written:
     files = MemoryFiles()
     log = open_log(files, config=CONFIG, environment=NO_TAIL)
     if gaps:
-        log._gaps.note()
+        log._state.gaps.note()
     made: dict[int, bytes] = {}
     base = 0
     for number in range(batches):
