@@ -196,6 +196,7 @@ def listed(answer: Iterable[DescribedSink]) -> sink_pb2.ListSinksResponse:
                 prepared_attempts=each.prepared_attempts,
                 held_since_ms=each.held_since_ms,
                 prepared_since_ms=each.prepared_since_ms,
+                progress_groups=each.progress_groups,
             )
             for each in answer
         ]

@@ -181,6 +181,7 @@ class DescribedSink(NamedTuple):
     """`run_id`: the current one, empty before the first. `open_attempts`: those that write, or wait
     for a decision as `prepared_attempts` do. `held_since_ms`: the oldest transaction that holds
     committed readers back; `prepared_since_ms`: the oldest attempt that waits; -1: there is none.
+    `progress_groups`: to which open attempts commit positions.
     """
 
     sink: SinkKey
@@ -190,6 +191,7 @@ class DescribedSink(NamedTuple):
     prepared_attempts: int = 0
     held_since_ms: int = NO_TIMESTAMP
     prepared_since_ms: int = NO_TIMESTAMP
+    progress_groups: tuple[str, ...] = ()
 
 
 def is_of_a_sink(transactional_id: str) -> bool:

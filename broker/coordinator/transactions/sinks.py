@@ -596,6 +596,7 @@ class Sinks:
             len(prepared),
             min(began, default=NO_TIMESTAMP),
             min(prepared, default=NO_TIMESTAMP),
+            tuple(sorted({task.attempt.group for task in sink.tasks.values()} - {""})),
         )
 
     def listed(self, request_id: RequestId, query_id: str, sink_id: str) -> Decision:

@@ -212,7 +212,7 @@ class ListSinksResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., sinks: _Optional[_Iterable[_Union[ListedSink, _Mapping]]] = ...) -> None: ...
 
 class ListedSink(_message.Message):
-    __slots__ = ("sink", "run_id", "last", "open_attempts", "prepared_attempts", "held_since_ms", "prepared_since_ms")
+    __slots__ = ("sink", "run_id", "last", "open_attempts", "prepared_attempts", "held_since_ms", "prepared_since_ms", "progress_groups")
     SINK_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
@@ -220,6 +220,7 @@ class ListedSink(_message.Message):
     PREPARED_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     HELD_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     PREPARED_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_GROUPS_FIELD_NUMBER: _ClassVar[int]
     sink: SinkKey
     run_id: str
     last: SinkDecision
@@ -227,7 +228,8 @@ class ListedSink(_message.Message):
     prepared_attempts: int
     held_since_ms: int
     prepared_since_ms: int
-    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., last: _Optional[_Union[SinkDecision, _Mapping]] = ..., open_attempts: _Optional[int] = ..., prepared_attempts: _Optional[int] = ..., held_since_ms: _Optional[int] = ..., prepared_since_ms: _Optional[int] = ...) -> None: ...
+    progress_groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., last: _Optional[_Union[SinkDecision, _Mapping]] = ..., open_attempts: _Optional[int] = ..., prepared_attempts: _Optional[int] = ..., held_since_ms: _Optional[int] = ..., prepared_since_ms: _Optional[int] = ..., progress_groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ForgetSinkRequest(_message.Message):
     __slots__ = ("sink",)

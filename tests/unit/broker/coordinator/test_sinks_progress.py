@@ -221,6 +221,17 @@ def test_a_sink_that_never_decides_is_noticed_with_the_next_batch(shard: Sinks) 
     assert isinstance(shard.begin_task("g", batch=1, run="run-3"), Member)
 
 
+def test_open_positions_are_listed_by_their_groups(shard: Sinks) -> None:
+    shard.staged()
+    for group in ("h", "g", "g"):
+        shard.held(group)
+    (listed,) = shard.coordinator.sinks.described()
+    assert (listed.open_attempts, listed.progress_groups) == (4, ("g", "h"))
+    shard.decide(groups=("g", "h"))
+    (listed,) = shard.coordinator.sinks.described()
+    assert (listed.open_attempts, listed.progress_groups) == (0, ())
+
+
 def test_ids_of_lost_positions_do_not_pile_up(shard: Sinks) -> None:
     for number in range(20):
         shard.held(run=f"run {number}")
@@ -316,7 +327,7 @@ class World:
         run.
         """
         read = self.read.setdefault(self.batch, {"g", self.rng.choice("gh")})
-        tasks = [*read, *[""] * self.rng.randint(0, 2)]
+        tasks = [*sorted(read), *[""] * self.rng.randint(0, 2)]
         self.rng.shuffle(tasks)
         staged = []
         for group in tasks:
@@ -362,7 +373,7 @@ class World:
 @pytest.mark.parametrize("seed", range(8))
 def test_rows_and_positions_count_together_whatever_dies(seed: int) -> None:
     world = World(seed)
-    for _ in range(25):
+    for _ in range(30):
         world.run_batch()
         if world.rng.random() < 0.5:
             world.shard.write_markers()
