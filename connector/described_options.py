@@ -153,7 +153,8 @@ DESCRIBED: Final[dict[str, Described]] = {
     "pylog.sink.prepared.timeout.ms": Described(
         "milliseconds", "900000",
         "Sink: how long what a task has written waits for the end of its batch. Readers of "
-        "committed records wait as long; then it is aborted, and the batch fails.",
+        "committed records wait as long; then it is aborted, and the batch fails. Source, with "
+        "`pylog.progress.group`: the same of its positions.",
     ),
     "idempotencyKey": Described(
         "1 to 1,000 characters", "",

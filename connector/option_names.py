@@ -77,7 +77,7 @@ SINK: Final = (
     IDEMPOTENCY_KEY,
     IDEMPOTENCY_RETENTION,
 )
-OF_PROGRESS: Final = (SINK_ID, TAKEOVER)
+OF_PROGRESS: Final = (SINK_ID, TAKEOVER, PREPARED_TIMEOUT)
 """Options of sinks that a source has as well, where a sink commits its progress."""
 OF_EXACTLY_ONCE: Final = (
     SINK_ID,

@@ -117,6 +117,7 @@ class SourceOptions:
     progress_group: str | None = None
     sink_id: str | None = None
     takeover: bool = False
+    prepared_timeout_ms: int = PREPARED_TIMEOUT_MS
     client: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_option: str = BOOTSTRAP
 
@@ -318,6 +319,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         progress_group=progress_group,
         sink_id=_text(given, SINK_ID, SINK_ID_LENGTH_MAX),
         takeover=_flag(given, TAKEOVER, default=False),
+        prepared_timeout_ms=_number(given, PREPARED_TIMEOUT, high=INT_MAX) or PREPARED_TIMEOUT_MS,
         client=client,
         bootstrap_option=_bootstrap_option(given),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 
@@ -27,7 +27,13 @@ from pylog_connector.errors import (
     SinkIdentity,
     SinkSuperseded,
 )
-from pylog_connector.option_names import PROGRESS_GROUP, SINK_ID, TAKEOVER, in_options
+from pylog_connector.option_names import (
+    PREPARED_TIMEOUT,
+    PROGRESS_GROUP,
+    SINK_ID,
+    TAKEOVER,
+    in_options,
+)
 from pylog_connector.options import SourceOptions
 from pylog_connector.progress import Progress
 from pylog_connector.sink_identity import SinkBatchId, batch_of_sink
@@ -36,9 +42,6 @@ if TYPE_CHECKING:
     from pylog.client.admin.admin import AdminClient
 
 logger = logging.getLogger("pylog.connector")
-
-AS_LONG_AS_ALLOWED: Final = 0
-"""Positions wait for their batch for the brokers' `transaction.max.timeout.ms`."""
 
 
 def commit_progress(progress: Progress, options: SourceOptions) -> None:
@@ -76,7 +79,7 @@ def commit_with(
         producer = progress_producer_for(options).producer
         if producer.begin_attempt(begun) is None:
             producer.send_positions(group, positions)
-            producer.prepare_attempt(AS_LONG_AS_ALLOWED)
+            producer.prepare_attempt(options.prepared_timeout_ms)
     except errors.PylogError as error:
         drop_progress_producer(options)
         raise _told(error, batch, options) from error
@@ -142,7 +145,7 @@ def take_over(admin: AdminClient, options: SourceOptions) -> None:
 def left_open(options: SourceOptions) -> str:
     """The advice where positions cannot be read, for the end of an error's text."""
     return (
-        f". Where an earlier query was killed in a batch, its positions are open until that is "
-        f"aborted, up to 15 minutes later: {TAKEOVER}=true at the source aborts it at once, and so "
+        f". Where an earlier query was killed in a batch, its positions are open until they are "
+        f"aborted ({PREPARED_TIMEOUT}): {TAKEOVER}=true at the source aborts them at once, and so "
         f"does `pylog sinks abort` of sink {options.sink_id!r}"
     )

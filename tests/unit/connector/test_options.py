@@ -326,6 +326,7 @@ WRONG_OF_SOURCES = {
     "pylog.progress.group": ["", " ", "a", "a,", "x" * 250],
     "sinkId": ["", " ", "x" * 250],
     "pylog.sink.takeover": ["", "yes", "1"],
+    "pylog.sink.prepared.timeout.ms": ["0", "-1", "1h", "9" * 30],
     "pylog.check.crcs": ["maybe"],
     "pylog.max.partition.fetch.bytes": ["0", "x", str(1 << 40)],
 }
@@ -342,7 +343,7 @@ WRONG_OF_SINKS = {
     "sinkId": WRONG_OF_SOURCES["sinkId"],
     "pylog.progress.group": WRONG_OF_SOURCES["pylog.progress.group"],
     "pylog.sink.takeover": WRONG_OF_SOURCES["pylog.sink.takeover"],
-    "pylog.sink.prepared.timeout.ms": ["0", "-1", "1h", "9" * 30],
+    "pylog.sink.prepared.timeout.ms": WRONG_OF_SOURCES["pylog.sink.prepared.timeout.ms"],
     "idempotencyKey": ["", " ", "x" * 1001],
     "pylog.idempotency.retention.ms": ["0", "7d"],
 }

@@ -143,8 +143,9 @@ def test_a_task_that_spark_tells_nothing_is_refused() -> None:
 
 
 def test_source_and_sink_have_the_group_and_the_sink() -> None:
-    read = source(pylog__sink__takeover="true")
+    read = source(pylog__sink__takeover="true", pylog__sink__prepared__timeout__ms="7")
     assert (read.progress_group, read.sink_id, read.takeover) == ("g", "copy", True)
+    assert (read.prepared_timeout_ms, source().prepared_timeout_ms) == (7, 900_000)
     write = sink_options({**GIVEN, "pylog.progress.group": "g, h"})
     assert (write.progress_groups, write.sink_id) == (("g", "h"), "copy")
     assert sink_options({"pylog.bootstrap.servers": "h:1"}).progress_groups == ()
