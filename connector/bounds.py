@@ -21,6 +21,7 @@ from pylog_connector.option_names import in_options
 from pylog_connector.options import SourceOptions
 from pylog_connector.planning import Bounds, PartitionBounds, TopicBounds
 from pylog_connector.positions import Bound
+from pylog_connector.progress_commits import left_open, take_over
 from pylog_connector.selection import Selection
 from pylog_connector.warming import load_once
 
@@ -209,13 +210,18 @@ class BoundsReader:
         """The start in these partitions at the group's committed offsets. Raises as
         `CommittedStart.bound`, and ReadFailed when its coordinator does not tell them.
         """
+        options = self._options
+        has_sink = options.progress_group is not None
         try:
-            with admin_for(self._options) as admin:
-                committed = admin.list_group_offsets(start.group)
+            with admin_for(options) as admin:
+                if has_sink and options.takeover:
+                    take_over(admin, options)
+                committed = admin.list_group_offsets(start.group, require_stable=has_sink)
         except PylogError as error:
-            why = in_options(str(error), self._options.bootstrap_option)
+            why = in_options(str(error), options.bootstrap_option)
             raise ReadFailed(
                 f"{start.shown}: cannot look up the committed offsets: {why}"
+                f"{left_open(options) if has_sink else ''}"
             ) from error
         return start.bound(bounds, committed)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from pyspark import TaskContext
 
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.config import LONG_MAX, ConfigTable
+from pylog.config import INT_MAX, LONG_MAX, ConfigTable
 from pylog.errors import PylogError
 from pylog_connector.option_names import SINK_DEFAULTS
 from pylog_connector.options import SinkOptions, SourceOptions
@@ -109,6 +109,10 @@ _producers: ClientCache[KeptProducer[Producer]] = ClientCache(
     lambda kept: kept.producer.close(timeout=0)
 )
 _staging_producers: ClientCache[KeptProducer[StagingProducer]] = ClientCache(
+    lambda kept: kept.producer.close(timeout=0)
+)
+
+_progress_producers: ClientCache[KeptProducer[StagingProducer]] = ClientCache(
     lambda kept: kept.producer.close(timeout=0)
 )
 
@@ -210,6 +214,32 @@ def staging_producer_for(options: SinkOptions) -> KeptProducer[StagingProducer]:
 def drop_staging_producer(options: SinkOptions) -> None:
     """Close the producer of these options, which aborts what it has written and not prepared."""
     _staging_producers.drop(_producer_key(options))
+
+
+def progress_producer_for(options: SourceOptions) -> KeptProducer[StagingProducer]:
+    """This process's producer for the positions of a source, with the source's settings."""
+
+    def make() -> KeptProducer[StagingProducer]:
+        from pylog.client.settings import CONSUMER_SETTINGS, PRODUCER_SETTINGS
+        from pylog.client.sinks.staging_producer import StagingProducer
+
+        client = _patient(options.client, "default.api.timeout.ms", CONSUMER_SETTINGS)
+        given = {
+            name.replace(".", "_"): value
+            for name, value in client.items()
+            if name in PRODUCER_SETTINGS and value is not None
+        }
+        given["max_block_ms"] = client["default.api.timeout.ms"]
+        given["delivery_timeout_ms"] = INT_MAX  # no record is sent
+        servers = [str(address) for address in options.bootstrap]
+        return KeptProducer(StagingProducer(bootstrap_servers=servers, **given))
+
+    return _progress_producers.get(_reader_key(options), make)
+
+
+def drop_progress_producer(options: SourceOptions) -> None:
+    """Close the producer of these options, which aborts what it has not prepared."""
+    _progress_producers.drop(_reader_key(options))
 
 
 def _producer_arguments(options: SinkOptions) -> dict[str, Any]:

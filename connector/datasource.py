@@ -26,6 +26,7 @@ from pylog_connector.option_names import (
 from pylog_connector.options import (
     SinkOptions,
     SourceOptions,
+    check_output_mode,
     check_source,
     check_streaming_sink,
     check_values,
@@ -99,6 +100,7 @@ class PylogDataSource(DataSource):
         """
         options, columns = self._sink(schema)
         check_streaming_sink(options)
+        check_output_mode(options, complete=overwrite)
         return StreamWriter(options, columns)
 
     def _sink(self, schema: StructType) -> tuple[SinkOptions, tuple[str, ...]]:

@@ -66,8 +66,9 @@ def decide(reports: Sequence[TaskReport | None], options: SinkOptions) -> SinkDe
         return None
     where = staged[0].coordinator if staged else None
     decide_it = _overwrite if options.overwrites and staged else _decided
+    wanted = to_decide(told)._replace(progress_groups=options.progress_groups)
     try:
-        decided, is_new = decide_it(where, to_decide(told), options)
+        decided, is_new = decide_it(where, wanted, options)
     except ConnectorError:
         raise
     except errors.PylogError as error:

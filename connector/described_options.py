@@ -122,6 +122,12 @@ DESCRIBED: Final[dict[str, Described]] = {
         "Streams only: what the query has finished is committed to this group, for tools to show "
         "its lag. The checkpoint remains what counts. Refused while the group has live members.",
     ),
+    "pylog.progress.group": Described(
+        "a consumer group's id; at the sink one for each source, separated by commas", "",
+        "Streams only, given to sources and sink, together with the same `sinkId`: what a batch "
+        "has read is committed to the group in the transaction of what it wrote. Each source has "
+        "a group of its own. For queries without state.",
+    ),
     "topic": Described(
         "a topic's name", "the column `topic`",
         "Sink: where all rows go. Without it the rows name their topic.",
@@ -135,17 +141,20 @@ DESCRIBED: Final[dict[str, Described]] = {
     "sinkId": Described(
         "1 to 249 characters", "the topic",
         "Sink: tells apart what one query writes. Two writes of one batch in `foreachBatch` to the "
-        "same topic need one each.",
+        "same topic need one each. A source with `pylog.progress.group` names its sink by it.",
     ),
     "pylog.sink.takeover": Described(
         "true or false", "false",
         "Sink: whether a new query may write with a `sinkId` with which another one has written, "
-        "as when the checkpoint was deleted. Without an explicit `sinkId` it may, with a warning.",
+        "as when the checkpoint was deleted. Without an explicit `sinkId` it may, with a warning. "
+        "Source, with `pylog.progress.group`: what that query left open is aborted before "
+        "`startingOffsets=committed:<group>` is looked up.",
     ),
     "pylog.sink.prepared.timeout.ms": Described(
         "milliseconds", "900000",
         "Sink: how long what a task has written waits for the end of its batch. Readers of "
-        "committed records wait as long; then it is aborted, and the batch fails.",
+        "committed records wait as long; then it is aborted, and the batch fails. Source, with "
+        "`pylog.progress.group`: the same of its positions.",
     ),
     "idempotencyKey": Described(
         "1 to 1,000 characters", "",

@@ -191,6 +191,12 @@ class IdempotencyConflict(ConnectorError):
     condition = "PYLOG_IDEMPOTENCY_CONFLICT"
 
 
+class ProgressFailed(ConnectorError):
+    """How far a source has come cannot be committed with what its query writes."""
+
+    condition = "PYLOG_PROGRESS_FAILED"
+
+
 class SinkIdentity(ConnectorError):
     """Spark does not tell the tasks of which batch they are."""
 

@@ -62,11 +62,15 @@ class GroupCommits:
         self,
         options: SourceOptions,
         *,
+        option: str = COMMIT_GROUP,
         make_admin: Callable[[SourceOptions], AdminClient] = admin_for,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        assert options.commit_group is not None
-        self._group = options.commit_group
+        """`option`: that names the group."""
+        group = options.commit_group if option == COMMIT_GROUP else options.progress_group
+        assert group is not None
+        self._group = group
+        self._option = option
         self._options = options
         self._make_admin = make_admin
         self._clock = clock
@@ -96,7 +100,7 @@ class GroupCommits:
                 raise
             why = self._told(error)
             if not _passes(error):
-                raise InvalidOption(f"{COMMIT_GROUP}={self._group!r}: {why}") from error
+                raise InvalidOption(f"{self._option}={self._group!r}: {why}") from error
             self._warn(f"cannot ask whether group {self._group!r} has live members: {why}")
 
     def finished(self, positions: Positions) -> None:
@@ -222,7 +226,7 @@ class GroupCommits:
             clients = sorted({f"{m.client_id} at {m.client_host}" for m in group.members})
             who = f" ({len(group.members)}: {', '.join(clients[:3])})" if clients else ""
         return CommitGroupInUse(
-            f"{COMMIT_GROUP}={self._group!r}: the group has live members{who}, and they alone "
+            f"{self._option}={self._group!r}: the group has live members{who}, and they alone "
             "commit: stop them, or give the query a group of its own"
         )
 
@@ -234,7 +238,7 @@ class GroupCommits:
         last, at_ms = self._warned
         if text != last or now_ms - at_ms >= SAME_S_MIN * 1000:
             self._warned = text, now_ms
-            logger.warning("%s: %s", COMMIT_GROUP, text)
+            logger.warning("%s: %s", self._option, text)
 
 
 def _passes(error: errors.PylogError) -> bool:

@@ -28,6 +28,7 @@ BOOTSTRAP: Final = "pylog.bootstrap.servers"
 BOOTSTRAP_ALIAS: Final = "kafka.bootstrap.servers"
 
 COMMIT_GROUP: Final = "pylog.commit.group"
+PROGRESS_GROUP: Final = "pylog.progress.group"
 EXACTLY_ONCE: Final = "pylog.exactly.once"
 PREPARED_TIMEOUT: Final = "pylog.sink.prepared.timeout.ms"
 TAKEOVER: Final = "pylog.sink.takeover"
@@ -64,18 +65,23 @@ SOURCE: Final = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     COMMIT_GROUP,
+    PROGRESS_GROUP,
 )
 SINK: Final = (
     "topic",
     EXACTLY_ONCE,
     SINK_ID,
+    PROGRESS_GROUP,
     TAKEOVER,
     PREPARED_TIMEOUT,
     IDEMPOTENCY_KEY,
     IDEMPOTENCY_RETENTION,
 )
+OF_PROGRESS: Final = (SINK_ID, TAKEOVER, PREPARED_TIMEOUT)
+"""Options of sinks that a source has as well, where a sink commits its progress."""
 OF_EXACTLY_ONCE: Final = (
     SINK_ID,
+    PROGRESS_GROUP,
     TAKEOVER,
     PREPARED_TIMEOUT,
     IDEMPOTENCY_KEY,
@@ -83,7 +89,15 @@ OF_EXACTLY_ONCE: Final = (
 )
 """Options for which a sink that delivers at least once has no use."""
 OWN: Final = frozenset(
-    {BOOTSTRAP, COMMIT_GROUP, EXACTLY_ONCE, TAKEOVER, PREPARED_TIMEOUT, IDEMPOTENCY_RETENTION}
+    {
+        BOOTSTRAP,
+        COMMIT_GROUP,
+        PROGRESS_GROUP,
+        EXACTLY_ONCE,
+        TAKEOVER,
+        PREPARED_TIMEOUT,
+        IDEMPOTENCY_RETENTION,
+    }
 )
 """Options with the prefix that are no settings of a client."""
 ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
@@ -218,7 +232,7 @@ _OF_CLIENTS: Final = {key.name for table in (CONSUMER_SETTINGS, PRODUCER_SETTING
 def options_of_sources() -> tuple[str, ...]:
     """Every option that a source takes."""
     settings = (PREFIX + key.name for key in SOURCE_CLIENT)
-    return (BOOTSTRAP, BOOTSTRAP_ALIAS, *SOURCE, *settings)
+    return (BOOTSTRAP, BOOTSTRAP_ALIAS, *SOURCE, *OF_PROGRESS, *settings)
 
 
 def options_of_sinks() -> tuple[str, ...]:

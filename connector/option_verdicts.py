@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pylog_connector.errors import ConnectorError, MissingOption
+from pylog_connector.errors import ConnectorError, MissingOption, OptionNotApplicable
 from pylog_connector.option_names import (
     BOOTSTRAP,
     BOOTSTRAP_ALIAS,
@@ -27,6 +27,7 @@ from pylog_connector.option_names import (
     told,
 )
 from pylog_connector.options import (
+    check_output_mode,
     check_streaming_sink,
     sink_options,
     source_options,
@@ -233,10 +234,24 @@ def _modes(
         return [OptionVerdict("mode", shown, Becomes.REFUSED, f"{said}; {APPEND}")]
     if use is Use.WRITE_STREAM and output_mode is not None:
         if output_mode.lower() in ("append", "complete"):
+            why_not = _complete_refused(options) if output_mode.lower() == "complete" else None
+            if why_not is not None:
+                return [OptionVerdict("outputMode", repr(output_mode), Becomes.REFUSED, why_not)]
             return [OptionVerdict("outputMode", repr(output_mode), Becomes.WORKS)]
         why = f"{_NO_INTERFACE}; {FOREACH_BATCH}"
         return [OptionVerdict("outputMode", repr(output_mode), Becomes.REFUSED, why)]
     return []
+
+
+def _complete_refused(options: Mapping[str, str]) -> str | None:
+    """The reason why a streaming write in complete mode is refused; None where it is not."""
+    try:
+        check_output_mode(sink_options(options), complete=True)
+    except OptionNotApplicable as error:
+        return _text(error)
+    except ConnectorError:
+        return None  # told of beside its option
+    return None
 
 
 _SPARKS_MODES: Final = ("error", "errorifexists", "default", "ignore")

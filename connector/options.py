@@ -35,9 +35,11 @@ from pylog_connector.option_names import (
     IDEMPOTENCY_RETENTION,
     KAFKA_PREFIX,
     OF_EXACTLY_ONCE,
+    OF_PROGRESS,
     OWN,
     PREFIX,
     PREPARED_TIMEOUT,
+    PROGRESS_GROUP,
     SELECTIONS,
     SINK,
     SINK_CLIENT,
@@ -82,6 +84,7 @@ EXACTLY_ONCE_DEFAULT: Final = True
 PREPARED_TIMEOUT_MS: Final = 15 * 60_000
 IDEMPOTENCY_RETENTION_MS: Final = 7 * 86_400_000
 SINK_ID_LENGTH_MAX: Final = 249
+GROUP_LENGTH_MAX: Final = 249
 IDEMPOTENCY_KEY_LENGTH_MAX: Final = 1_000
 
 
@@ -89,7 +92,8 @@ IDEMPOTENCY_KEY_LENGTH_MAX: Final = 1_000
 class SourceOptions:
     """The options of a read. `client` has every setting by its dotted name; `retries` and
     `retry_ms` are for looking up offsets, None: as the connector thinks best. `commit_group` is
-    told what a stream has finished. `bootstrap_option` is the name by which the user gave the
+    told what a stream has finished; `progress_group` is told it by the query's sink `sink_id`,
+    together with what it wrote. `bootstrap_option` is the name by which the user gave the
     addresses.
     """
 
@@ -110,6 +114,10 @@ class SourceOptions:
     retries: int | None = None
     retry_ms: int | None = None
     commit_group: str | None = None
+    progress_group: str | None = None
+    sink_id: str | None = None
+    takeover: bool = False
+    prepared_timeout_ms: int = PREPARED_TIMEOUT_MS
     client: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_option: str = BOOTSTRAP
 
@@ -132,6 +140,8 @@ class SinkOptions:
     idempotency_key: str | None = None
     idempotency_retention_ms: int = IDEMPOTENCY_RETENTION_MS
     overwrites: bool = False
+    progress_groups: tuple[str, ...] = ()
+    """To which the query's sources commit how far they have come, with each batch."""
 
 
 def check_values(options: Mapping[str, str]) -> None:
@@ -155,6 +165,7 @@ def check_values(options: Mapping[str, str]) -> None:
     for name in ("includeHeaders", "failOnDataLoss"):
         _flag(given, name, default=False)
     _commit_group(given)
+    _progress_groups(given)
     if "topic" in given:
         topic_name("topic", given["topic"])
     _flag(given, EXACTLY_ONCE, default=False)
@@ -243,7 +254,8 @@ def check_source(options: Mapping[str, str]) -> bool:
     check_values(options)
     given = _lowered(options)
     for name in SINK:
-        if name.lower() in given and name != "topic":
+        is_of_progress = name in OF_PROGRESS and PROGRESS_GROUP in given
+        if name.lower() in given and name not in ("topic", PROGRESS_GROUP) and not is_of_progress:
             raise OptionNotApplicable(
                 f"{name}={given[name.lower()]!r} is an option of the sink; leave it out"
             )
@@ -270,14 +282,15 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         )
     starting = starting or Bound("startingOffsets", LATEST if streaming else EARLIEST)
     ending = ending or Bound("endingOffsets", LATEST)
-    commit_group = _commit_group(given)
+    commit_group, progress_group = _commit_group(given), _progress_group(given)
     if not streaming:
         _check_batch(starting, ending)
-        if commit_group is not None:
-            raise OptionNotApplicable(
-                f"{COMMIT_GROUP}={commit_group!r}: a batch read has no progress to commit; leave "
-                "the option out, or read the topic as a stream, with Trigger.AvailableNow"
-            )
+        for name, group in ((COMMIT_GROUP, commit_group), (PROGRESS_GROUP, progress_group)):
+            if group is not None:
+                raise OptionNotApplicable(
+                    f"{name}={group!r}: a batch read has no progress to commit; leave the option "
+                    "out, or read the topic as a stream, with Trigger.AvailableNow"
+                )
     client = _client_settings(given, SOURCE_CLIENT, "source", defaults=True)
     timeout = _number(given, "kafkaConsumer.pollTimeoutMs", high=INT_MAX)
     if timeout is not None:
@@ -303,6 +316,10 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         retries=_number(given, "fetchOffset.numRetries", low=0, high=100),
         retry_ms=_number(given, "fetchOffset.retryIntervalMs", low=0, high=600_000),
         commit_group=commit_group,
+        progress_group=progress_group,
+        sink_id=_text(given, SINK_ID, SINK_ID_LENGTH_MAX),
+        takeover=_flag(given, TAKEOVER, default=False),
+        prepared_timeout_ms=_number(given, PREPARED_TIMEOUT, high=INT_MAX) or PREPARED_TIMEOUT_MS,
         client=client,
         bootstrap_option=_bootstrap_option(given),
     )
@@ -329,7 +346,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     check_names(options)
     given = _lowered(options)
     for name in SOURCE:
-        if name.lower() in given and name not in _OF_SPARKS_SOURCE:
+        if name.lower() in given and name not in _OF_SPARKS_SOURCE and name not in SINK:
             raise OptionNotApplicable(
                 f"{name}={given[name.lower()]!r} is an option of the source; the sink takes "
                 f"{BOOTSTRAP}, topic, {SINK_ID}, {IDEMPOTENCY_KEY}, {EXACTLY_ONCE} and {PREFIX}"
@@ -338,6 +355,13 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     check_values(options)
     exactly_once = _flag(given, EXACTLY_ONCE, default=EXACTLY_ONCE_DEFAULT)
     _check_exactly_once(given, exactly_once=exactly_once)
+    progress_groups = _progress_groups(given)
+    if progress_groups and IDEMPOTENCY_KEY.lower() in given:
+        raise OptionNotApplicable(
+            f"{IDEMPOTENCY_KEY}={given[IDEMPOTENCY_KEY.lower()]!r}: a write with a key is no batch "
+            f"of a query, with which the progress of sources is committed ({PROGRESS_GROUP}); "
+            "leave one of them out"
+        )
     client = _client_settings(given, SINK_CLIENT, "sink", defaults=False)
     for setting in _WEAKER:
         if client.get(setting) not in ("all", "-1", True):
@@ -355,7 +379,18 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         idempotency_retention_ms=(
             _number(given, IDEMPOTENCY_RETENTION) or IDEMPOTENCY_RETENTION_MS
         ),
+        progress_groups=progress_groups,
     )
+
+
+def check_output_mode(options: SinkOptions, *, complete: bool) -> None:
+    """OptionNotApplicable in complete mode where the progress of sources is committed."""
+    if complete and options.progress_groups:
+        raise OptionNotApplicable(
+            f"{PROGRESS_GROUP}={','.join(options.progress_groups)!r}: a query in complete mode has "
+            "state, which lies in its checkpoint alone: it cannot go on from the offsets of a "
+            "group. Leave the option out"
+        )
 
 
 def check_streaming_sink(options: SinkOptions) -> None:
@@ -506,6 +541,43 @@ def _commit_group(given: Mapping[str, str]) -> str | None:
             "option out"
         )
     return group
+
+
+def _progress_groups(given: Mapping[str, str]) -> tuple[str, ...]:
+    """The groups that a sink is told of; of a source there is one."""
+    text = given.get(PROGRESS_GROUP)
+    if text is None:
+        return ()
+    groups = tuple(group.strip() for group in text.split(","))
+    if not all(groups) or max(map(len, groups)) > GROUP_LENGTH_MAX:
+        raise InvalidOption(
+            f"{PROGRESS_GROUP}={shown(text)}: give a consumer group's id of 1 to "
+            f"{GROUP_LENGTH_MAX} characters, and a sink those of all sources of its query, "
+            "separated by commas"
+        )
+    if SINK_ID.lower() not in given:
+        raise InvalidOption(
+            f"{PROGRESS_GROUP}={shown(text)}: the progress is committed by the sink with the same "
+            f"{SINK_ID}, which is not given; give it to source and sink"
+        )
+    return groups
+
+
+def _progress_group(given: Mapping[str, str]) -> str | None:
+    groups = _progress_groups(given)
+    if not groups:
+        return None
+    if len(groups) > 1:
+        raise InvalidOption(
+            f"{PROGRESS_GROUP}={shown(given[PROGRESS_GROUP])}: a source has one group, and none "
+            "whose id has a comma"
+        )
+    if groups[0] == given.get(COMMIT_GROUP):
+        raise InvalidOption(
+            f"{COMMIT_GROUP}={groups[0]!r}: the sink commits to the group ({PROGRESS_GROUP}); "
+            "leave one of them out"
+        )
+    return groups[0]
 
 
 def _strategy(given: Mapping[str, str]) -> bool:

@@ -28,11 +28,11 @@ from pyspark.sql.datasource import (
 )
 
 from pylog_connector import deciding
-from pylog_connector.errors import SaveMode, SinkIdentity, WriteFailed
-from pylog_connector.option_names import EXACTLY_ONCE
+from pylog_connector.errors import OptionNotApplicable, SaveMode, SinkIdentity, WriteFailed
+from pylog_connector.option_names import EXACTLY_ONCE, PROGRESS_GROUP
 from pylog_connector.options import SinkOptions
 from pylog_connector.plainly import plainly
-from pylog_connector.sink_identity import SinkBatchId, batch_of_job, batch_of_query
+from pylog_connector.sink_identity import SinkBatchId, batch_of_job, batch_of_query, is_query
 from pylog_connector.staged import TaskReport
 from pylog_connector.staging import stage_batches
 from pylog_connector.writing import write_batches
@@ -82,6 +82,12 @@ class BatchWriter(DataSourceArrowWriter):
         batch = batch_of_job(self._job, self._options)
         if context is not None and not batch.is_keyed:
             batch = batch_of_query(context.getLocalProperty, self._options) or batch
+        if self._options.progress_groups and not is_query(batch.sink.query_id):
+            raise OptionNotApplicable(
+                f"{PROGRESS_GROUP}={','.join(self._options.progress_groups)!r}: this write belongs "
+                "to no batch of a streaming query, with which progress is committed; leave the "
+                "option out"
+            )
         return _stage(iterator, self._options, self._columns, batch, context)
 
     @plainly

@@ -54,10 +54,15 @@ def batch_of_query(properties: Properties, options: SinkOptions) -> SinkBatchId 
 
     Raises SinkIdentity where the query's run is not told.
     """
+    return batch_of_sink(properties, sink_id_of(options))
+
+
+def batch_of_sink(properties: Properties, sink_id: str) -> SinkBatchId | None:
+    """The same of a query's sink with that id, for tasks that read as well."""
     query, batch = properties(QUERY), properties(BATCH)
     if query is None or batch is None:
         return None
-    return SinkBatchId(SinkKey(query, sink_id_of(options)), _run_of(properties), int(batch))
+    return SinkBatchId(SinkKey(query, sink_id), _run_of(properties), int(batch))
 
 
 def batch_of_job(job: str, options: SinkOptions) -> SinkBatchId:

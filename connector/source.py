@@ -33,6 +33,7 @@ from pylog_connector.group_commits import GroupCommits
 from pylog_connector.group_progress import flat
 from pylog_connector.lag import NOTHING_TOLD, Lag, Unread
 from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
+from pylog_connector.option_names import PROGRESS_GROUP
 from pylog_connector.options import SourceOptions
 from pylog_connector.plainly import plainly, plainly_each
 from pylog_connector.planning import (
@@ -46,6 +47,8 @@ from pylog_connector.planning import (
     stream_ranges,
 )
 from pylog_connector.positions import Bound
+from pylog_connector.progress import Progress, RangesWithProgress
+from pylog_connector.progress_commits import commit_progress
 from pylog_connector.ranges import ReadRange
 from pylog_connector.reading import read_ranges
 from pylog_connector.splitting import packed, split
@@ -131,7 +134,8 @@ class BatchReader(DataSourceReader):
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches. Progress lies in Spark's checkpoint only; a group that
-    `pylog.commit.group` names is told of it.
+    `pylog.commit.group` names is told of it, and one that `pylog.progress.group` names by the
+    batches themselves.
     """
 
     def __init__(
@@ -163,6 +167,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._warned: set[str] = set()
         self._idle = 0
         self._group: GroupCommits | None = None
+        self._knows_group = False
 
     # ---- offsets ------------------------------------------------------------------------------
 
@@ -217,7 +222,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def _check_group(self) -> None:
-        """Refuse a commit group that others use, once, when the query starts."""
+        """Refuse a group that others use, once, when the query starts."""
+        if self._options.progress_group is not None and not self._knows_group:
+            GroupCommits(self._options, option=PROGRESS_GROUP).check()
+            self._knows_group = True
         if self._group is None and self._options.commit_group is not None:
             group = GroupCommits(self._options, clock=self._clock)
             group.check()
@@ -373,9 +381,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One task for each partition that has offsets between the two positions, fewer where they
         have only a few, or as many as `minPartitions` and `maxRecordsPerPartition` ask for.
+        The first one commits the batch's progress, and is there without ranges if need be.
         """
         if start == end:
             return []
+        tasks = self._readings(start, end)
+        if self._options.progress_group is None:
+            return tasks
+        first = tasks[0].value if tasks else ()
+        progress = Progress.of(read_offset(end))
+        return [InputPartition(RangesWithProgress(tuple(first), progress)), *tasks[1:]]
+
+    def _readings(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         ranges = stream_ranges(
             read_offset(start), read_offset(end), fail_on_data_loss=self._options.fail_on_data_loss
         )
@@ -387,8 +404,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly_each
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a task's ranges."""
-        return read_ranges(partition.value, self._options, self._columns)
+        """The records of a task's ranges, behind the commit of the batch's progress if it is the
+        task for that.
+        """
+        ranges = partition.value
+        if isinstance(ranges, RangesWithProgress):
+            commit_progress(ranges.progress, self._options)
+            ranges = ranges.ranges
+        return read_ranges(ranges, self._options, self._columns)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: the checkpoint is what counts, and `latestOffset` has begun there."""

@@ -53,8 +53,9 @@ def stage_batches(
     attempt: int,
 ) -> TaskReport:
     """Write all rows, and wait until every in-sync replica has them and the sink's coordinator
-    keeps them for the decision. A task without rows opens nothing; one of a batch that counts
-    already looks at its rows and writes none.
+    keeps them for the decision. A task without rows opens nothing, but for the first one where the
+    progress of sources is committed with each batch; one of a batch that counts already looks at
+    its rows and writes none.
 
     Raises as `write_by`, SinkSuperseded, SinkTaken and BatchAlreadyWritten.
     """
@@ -62,6 +63,8 @@ def stage_batches(
     staging = _Task(options, batch, task, attempt)
     try:
         write_by(staging.way(), batches, options, columns)
+        if options.progress_groups and task == 0:
+            staging.begin_surely()
         return staging.report()
     except BaseException:
         staging.drop()  # nobody else aborts it at once, and it holds back readers
@@ -113,6 +116,17 @@ class _Task:
         self._warning = _look_for_predecessor(kept.producer, self._options, self._batch)
         self._decided = kept.producer.begin_attempt(self._attempt)
         self._has_begun = True
+
+    def begin_surely(self) -> None:
+        """The same, unless the task has rows: the batch is to be decided. Raises as `of_sink`."""
+        if self._has_begun:
+            return
+        try:
+            self.begin()
+        except ConnectorError:
+            raise
+        except PylogError as error:
+            raise of_sink(error, self._batch, self._options) from error
 
     def _send(self, part: TopicRows) -> Future[Any] | None:
         from pylog.records.row_checksum import rows_checksum

@@ -11,6 +11,7 @@ from pylog.rpc.v1 import sink_pb2
 from pylog_broker.api.transactions.sinks import ListSinks, TaskBegun
 from pylog_broker.coordinator.transactions.sink_messages import (
     AbortBatch,
+    AlreadyDecided,
     BatchAborted,
     BatchDecided,
     BeginTask,
@@ -84,16 +85,25 @@ def _decision(made: DecidedBatch) -> sink_pb2.SinkDecision:
 def begin_from(request: sink_pb2.BeginSinkTaskRequest) -> BeginTask:
     """An attempt that begins."""
     return BeginTask(
-        key_from(request.sink), request.run_id, request.batch_id, request.task, request.attempt
+        key_from(request.sink),
+        request.run_id,
+        request.batch_id,
+        request.task,
+        request.attempt,
+        request.progress_group,
+        request.progress_digest,
     )
 
 
 def begun(answer: TaskBegun) -> sink_pb2.BeginSinkTaskResponse:
     """Its transaction, or what counts already."""
-    given, lease_ms = answer
-    if isinstance(given, Member):
-        return sink_pb2.BeginSinkTaskResponse(member=_member(given), lease_ms=lease_ms)
-    return sink_pb2.BeginSinkTaskResponse(decided=_decision(given.batch), lease_ms=lease_ms)
+    given, lease_ms, of_progress = answer
+    return sink_pb2.BeginSinkTaskResponse(
+        member=_member(given) if isinstance(given, Member) else None,
+        decided=_decision(given.batch) if isinstance(given, AlreadyDecided) else None,
+        lease_ms=lease_ms,
+        of_progress=of_progress,
+    )
 
 
 def renewal_from(request: sink_pb2.RenewSinkTaskRequest) -> RenewTask:
@@ -140,6 +150,7 @@ def decision_from(request: sink_pb2.DecideSinkBatchRequest) -> DecideBatch:
             for each in request.overwritten
         ),
         request.visible_timeout_ms,
+        tuple(request.progress_groups),
     )
 
 
@@ -185,6 +196,7 @@ def listed(answer: Iterable[DescribedSink]) -> sink_pb2.ListSinksResponse:
                 prepared_attempts=each.prepared_attempts,
                 held_since_ms=each.held_since_ms,
                 prepared_since_ms=each.prepared_since_ms,
+                progress_groups=each.progress_groups,
             )
             for each in answer
         ]

@@ -54,10 +54,13 @@ _OVERWRITTEN_BYTES: Final = 32
 
 
 class TaskBegun(NamedTuple):
-    """An attempt's transaction, which it renews within `lease_ms`; or what counts already."""
+    """An attempt's transaction, which it renews within `lease_ms`; or what counts already.
+    `of_progress`: it commits positions of a source.
+    """
 
     given: Member | AlreadyDecided
     lease_ms: int
+    of_progress: bool = False
 
 
 class ListSinks(NamedTuple):
@@ -96,6 +99,8 @@ class SinksHandler:
         _check_batch(request.sink, request.run_id, request.batch_id)
         _check_not_negative("task", request.task)
         _check_not_negative("attempt", request.attempt)
+        _check_length("progress_group", request.progress_group)
+        _check_length("progress_digest", request.progress_digest)
         given: Member | AlreadyDecided = await call_with_id(
             self._coordinators,
             self._take,
@@ -104,7 +109,7 @@ class SinksHandler:
                 wall_ms, number, request, fresh
             ),
         )
-        return TaskBegun(given, self._lease_ms)
+        return TaskBegun(given, self._lease_ms, bool(request.progress_group))
 
     async def renew(self, _context: RequestContext, request: RenewTask) -> None:
         """See `Sinks.renew`."""
@@ -129,12 +134,10 @@ class SinksHandler:
         """
         _check_batch(request.sink, request.run_id, request.batch_id)
         check_items(len(request.members), "attempts")
+        check_items(len(request.progress_groups), "groups")
         _check_not_negative("row_count", request.row_count)
         _check_not_negative("visible_timeout_ms", request.visible_timeout_ms)
-        if len(request.digest) > NAME_LENGTH_MAX:
-            raise InvalidRequest(
-                f"digest has {len(request.digest)} characters; the limit is {NAME_LENGTH_MAX}"
-            )
+        _check_length("digest", request.digest)
         if not KEEP_FOREVER <= request.keep_ms <= KEEP_MS_MAX:
             raise InvalidRequest(
                 f"keep_ms={request.keep_ms}: it must be -1, or from 0 to {KEEP_MS_MAX}"
@@ -212,6 +215,11 @@ def _check_batch(sink: SinkKey, run_id: str, batch_id: int) -> None:
 def _check_not_negative(field: str, value: int) -> None:
     if value < 0:
         raise InvalidRequest(f"{field}={value}: it must be 0 or more")
+
+
+def _check_length(field: str, text: str) -> None:
+    if len(text) > NAME_LENGTH_MAX:
+        raise InvalidRequest(f"{field} has {len(text)} characters; the limit is {NAME_LENGTH_MAX}")
 
 
 def _check_receipt(

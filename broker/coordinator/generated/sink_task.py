@@ -13,7 +13,7 @@ from pylog_broker.kafka_primitives import (
     MalformedMessage,
     null_refused,
     read_varint,
-    skip_tagged_fields,
+    skip_tag,
     truncated,
     write_varint,
 )
@@ -43,6 +43,8 @@ class SinkTaskValue(NamedTuple):
     state: int = 0
     since_ms: int = 0
     timeout_ms: int = 0
+    group: str = ""
+    digest: str = ""
 
 
 def _encode_key(key: SinkTaskKey) -> bytearray:
@@ -98,7 +100,26 @@ def _encode_value_v0(value: SinkTaskValue) -> bytearray:
     write_varint(out, len(text_b) + 1)
     out += text_b
     out += _iqiqbqi.pack(value.run_number, value.batch_id, value.task, value.attempt, value.state, value.since_ms, value.timeout_ms)
-    out.append(0)
+    tags_c: list[tuple[int, bytearray]] = []
+    if value.group != "":
+        part_c = bytearray()
+        value_d = value.group
+        text_d = value_d.encode()
+        write_varint(part_c, len(text_d) + 1)
+        part_c += text_d
+        tags_c.append((0, part_c))
+    if value.digest != "":
+        part_c = bytearray()
+        value_e = value.digest
+        text_e = value_e.encode()
+        write_varint(part_c, len(text_e) + 1)
+        part_c += text_e
+        tags_c.append((1, part_c))
+    write_varint(out, len(tags_c))
+    for tag_c, content_c in tags_c:
+        write_varint(out, tag_c)
+        write_varint(out, len(content_c))
+        out += content_c
     return out
 
 
@@ -122,12 +143,41 @@ def _decode_value_v0(buffer: memoryview, position: int) -> tuple[SinkTaskValue, 
     position += size
     value_run_number, value_batch_id, value_task, value_attempt, value_state, value_since_ms, value_timeout_ms = _iqiqbqi.unpack_from(buffer, position)
     position += 37
-    if buffer[position]:
-        position = skip_tagged_fields(buffer, position)
-    else:
-        position += 1
+    value_group: str = ""
+    value_digest: str = ""
+    tags_value, position = read_varint(buffer, position)
+    for _ in range(tags_value):
+        tag_value, position = read_varint(buffer, position)
+        if tag_value == 0:
+            end_value = skip_tag(buffer, position)
+            _, position = read_varint(buffer, position)
+            size, position = read_varint(buffer, position)
+            size -= 1
+            if size < 0:
+                null_refused("group")
+            if size > length - position:
+                truncated("group", size, length - position)
+            value_group = str(buffer[position : position + size], "utf-8")
+            position += size
+            if position != end_value:
+                raise MalformedMessage("group does not fill its tagged field")
+        elif tag_value == 1:
+            end_value = skip_tag(buffer, position)
+            _, position = read_varint(buffer, position)
+            size, position = read_varint(buffer, position)
+            size -= 1
+            if size < 0:
+                null_refused("digest")
+            if size > length - position:
+                truncated("digest", size, length - position)
+            value_digest = str(buffer[position : position + size], "utf-8")
+            position += size
+            if position != end_value:
+                raise MalformedMessage("digest does not fill its tagged field")
+        else:
+            position = skip_tag(buffer, position)
     assert position <= length
-    return SinkTaskValue(query_id=value_query_id, sink_id=value_sink_id, run_number=value_run_number, batch_id=value_batch_id, task=value_task, attempt=value_attempt, state=value_state, since_ms=value_since_ms, timeout_ms=value_timeout_ms), position
+    return SinkTaskValue(query_id=value_query_id, sink_id=value_sink_id, run_number=value_run_number, batch_id=value_batch_id, task=value_task, attempt=value_attempt, state=value_state, since_ms=value_since_ms, timeout_ms=value_timeout_ms, group=value_group, digest=value_digest), position
 
 
 _ENCODE: Final = {0: _encode_value_v0}

@@ -35,6 +35,9 @@ class SinkKey(NamedTuple):
 class BeginTask(NamedTuple):
     """An attempt of a task has rows to write. `run_id`: of the query's run; `task`: the number of
     the partition of the data; `attempt`: unique over all attempts of the run.
+
+    `progress_group`: it has no rows, and commits to that group how far a source of the query has
+    come with the batch; `progress_digest`: of these positions.
     """
 
     sink: SinkKey
@@ -42,6 +45,8 @@ class BeginTask(NamedTuple):
     batch_id: int
     task: int
     attempt: int
+    progress_group: str = ""
+    progress_digest: str = ""
 
 
 class Member(NamedTuple):
@@ -116,7 +121,8 @@ class DecideBatch(NamedTuple):
     of earlier ones or of earlier runs do not. `keep_ms`: for how long the decision is remembered.
     `overwritten`: records of these topics that lie below the starts go when the batch counts.
     `visible_timeout_ms`: the answer waits up to so long for all markers, so that readers of
-    committed records see the batch.
+    committed records see the batch. `progress_groups`: to which sources commit how far they have
+    come; what they have committed for the batch counts with it, without being named.
     """
 
     sink: SinkKey
@@ -130,6 +136,7 @@ class DecideBatch(NamedTuple):
     keep_ms: int = KEEP_FOREVER
     overwritten: tuple[OverwrittenTopic, ...] = ()
     visible_timeout_ms: int = 0
+    progress_groups: tuple[str, ...] = ()
 
 
 class BatchDecided(NamedTuple):
@@ -174,6 +181,7 @@ class DescribedSink(NamedTuple):
     """`run_id`: the current one, empty before the first. `open_attempts`: those that write, or wait
     for a decision as `prepared_attempts` do. `held_since_ms`: the oldest transaction that holds
     committed readers back; `prepared_since_ms`: the oldest attempt that waits; -1: there is none.
+    `progress_groups`: to which open attempts commit positions.
     """
 
     sink: SinkKey
@@ -183,6 +191,7 @@ class DescribedSink(NamedTuple):
     prepared_attempts: int = 0
     held_since_ms: int = NO_TIMESTAMP
     prepared_since_ms: int = NO_TIMESTAMP
+    progress_groups: tuple[str, ...] = ()
 
 
 def is_of_a_sink(transactional_id: str) -> bool:

@@ -19,7 +19,7 @@ from pylog_broker.coordinator.transactions.sink_messages import (
     SinkKey,
     WrittenRange,
 )
-from pylog_broker.coordinator.transactions.sink_state import TaskState
+from pylog_broker.coordinator.transactions.sink_state import Attempt, TaskState
 
 OPEN: Final = 0
 PREPARED: Final = 1
@@ -31,8 +31,27 @@ def record_of(
 ) -> Record:
     """The record of a transactional id, which has a task, or is free again."""
     state = FREE if is_free else PREPARED if task.is_prepared else OPEN
-    value = SinkTaskValue(*key, *task.attempt, state, task.since_ms, task.timeout_ms)
+    run_number, batch_id, number, attempt, group, digest = task.attempt
+    value = SinkTaskValue(
+        *key,
+        run_number,
+        batch_id,
+        number,
+        attempt,
+        state,
+        task.since_ms,
+        task.timeout_ms,
+        group,
+        digest,
+    )
     return Record(SinkTaskKey(transactional_id), value)
+
+
+def attempt_of(value: SinkTaskValue) -> Attempt:
+    """The attempt that has, or had, the transactional id of the record."""
+    return Attempt(
+        value.run_number, value.batch_id, value.task, value.attempt, value.group, value.digest
+    )
 
 
 def value_of(made: DecidedBatch, members: tuple[int, ...]) -> SinkDecisionValue:

@@ -12,12 +12,16 @@ from pylog_broker.coordinator.transactions.sink_messages import DecidedBatch
 
 
 class Attempt(NamedTuple):
-    """One attempt of a task to write its rows of a batch."""
+    """One attempt of a task to write its rows of a batch; or, with a `group`, to commit there how
+    far a source has come with it: `digest` is of these positions.
+    """
 
     run_number: int
     batch_id: int
     task: int
     attempt: int
+    group: str = ""
+    digest: str = ""
 
 
 class TaskState(NamedTuple):
@@ -36,7 +40,7 @@ class SinkState:
     """The state of one sink, as its records tell it.
 
     Invariants: a transactional id is in `tasks`, in `free`, or in neither; `attempts` has the
-    ids of all `tasks`.
+    ids of all `tasks`, and `unheld` some that are in `free`.
     """
 
     first_number: int = 0
@@ -51,6 +55,8 @@ class SinkState:
     tasks: dict[str, TaskState] = field(default_factory=dict)
     attempts: dict[Attempt, str] = field(default_factory=dict)
     free: dict[str, None] = field(default_factory=dict)
+    unheld: dict[str, Attempt] = field(default_factory=dict)
+    """The attempts that had free ids last, of those with a group: no positions are held there."""
     made: int = 0
     """As many numbers were given to its transactional ids."""
 
@@ -69,13 +75,17 @@ class SinkState:
         """Whether the newest run writes nothing more."""
         return self.ended_ms != NO_TIMESTAMP
 
+    @property
+    def last_batch(self) -> int:
+        """The batch that was decided last; -1 before the first."""
+        return -1 if self.decision is None else self.decision.batch_id
+
     def is_over(self, attempt: Attempt) -> bool:
         """Whether its run has ended, a newer one has begun since, or its batch, or a later one, is
         decided.
         """
-        decided = -1 if self.decision is None else self.decision.batch_id
         is_of_newest = attempt.run_number == self.run_number and not self.has_ended
-        return not is_of_newest or attempt.batch_id <= decided
+        return not is_of_newest or attempt.batch_id <= self.last_batch
 
     def counts(self, transactional_id: str) -> bool:
         """Whether the decision commits what the attempt with that id has written. Since then the

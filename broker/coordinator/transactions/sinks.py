@@ -15,6 +15,8 @@ transactional ids of its sinks, so no other coordinator has a say.
 - A decision may overwrite topics. It says where their partitions begin with the batch, and the
   markers of its commits carry that to the leaders. Until each partition has its marker, it is the
   sink's last decision.
+- An attempt may commit positions of a source to a group in place of rows: each batch counts with
+  the positions that were committed for it, or fails. See `sink_progress`.
 - A transactional id goes back to the pool with its decision. A batch that an attempt sends after
   that is refused, as each end raises the epoch, also where nothing was written.
 """
@@ -52,6 +54,7 @@ from pylog_broker.coordinator.runtime.decision import (
     Send,
     SetTimer,
 )
+from pylog_broker.coordinator.transactions import sink_progress
 from pylog_broker.coordinator.transactions.config import TransactionConfig
 from pylog_broker.coordinator.transactions.messages import (
     NO_OVERWRITE,
@@ -82,6 +85,7 @@ from pylog_broker.coordinator.transactions.sink_messages import (
 from pylog_broker.coordinator.transactions.sink_records import (
     FREE,
     PREPARED,
+    attempt_of,
     decision_of,
     record_of,
     value_of,
@@ -211,12 +215,15 @@ class Sinks:
         if before is not None:
             del sink.attempts[before.attempt]
         sink.free.pop(transactional_id, None)
+        sink.unheld.pop(transactional_id, None)
         if value is not None:
             sink.made = max(sink.made, number_of(transactional_id) + 1)
+            attempt = attempt_of(value)
             if value.state == FREE:
                 sink.free[transactional_id] = None
+                if attempt.group:
+                    sink.unheld[transactional_id] = attempt
             else:
-                attempt = Attempt(value.run_number, value.batch_id, value.task, value.attempt)
                 is_prepared = value.state == PREPARED
                 task = TaskState(attempt, is_prepared, value.since_ms, value.timeout_ms)
                 sink.tasks[transactional_id] = task
@@ -288,21 +295,25 @@ class Sinks:
 
         Raises SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this run
         has decided, InvalidTxnState where the run has ended, InvalidRequest for a name that is too
-        long, and ThrottlingQuotaExceeded where there is no room for one more.
+        long and as `check_begins`, and ThrottlingQuotaExceeded where there is no room for one more.
         """
         key = request.sink
         check_names(key, request.run_id)
         sink = self._sinks.get(key) or SinkState()
         run_number = self._number(key, sink, request.run_id)
-        if (decided := self._decided(sink, run_number, request.batch_id)) is not None:
+        group = request.progress_group
+        decided = self._decided(sink, run_number, request.batch_id, is_read=bool(group))
+        if decided is not None:
             return Decision(effects=[Reply(request_id, AlreadyDecided(decided))])
         self._check_goes_on(key, sink, run_number)
-        attempt = Attempt(run_number, request.batch_id, request.task, request.attempt)
+        attempt = Attempt(run_number, *request[2:])
+        if group:
+            sink_progress.check_begins(key, sink, attempt)
         if (known := sink.attempts.get(attempt)) is not None:  # it asks again
             identity = self._members.transactions[known].owner
             return Decision(effects=[Reply(request_id, Member(known, identity))])
         self._check_room(key, sink)
-        transactional_id = self._unused(key, sink)
+        transactional_id = self._unused(key, sink, group)
         if transactional_id not in self._members.transactions:
             self._members.check_has_room_for(transactional_id)
             if fresh is None:
@@ -360,8 +371,8 @@ class Sinks:
         Raises SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this run
         has decided otherwise, InvalidTxnState where an attempt or the run has ended, or an attempt
         is not prepared, ConcurrentTransactions while the last batch has not overwritten all
-        partitions, and InvalidRequest for an overwrite without an attempt, or of too many
-        partitions.
+        partitions, InvalidRequest for an overwrite without an attempt, or of too many partitions,
+        and as `sink_progress.counted`.
         """
         check_names(request.sink, request.run_id)
         sink = self._sinks.get(request.sink) or SinkState()
@@ -394,6 +405,11 @@ class Sinks:
             request.overwritten,
         )
         counted = {member.transactional_id for member in request.members}
+        counted.update(
+            sink_progress.counted(
+                request.sink, sink, run_number, request.batch_id, request.progress_groups
+            )
+        )
         numbers = sorted(map(number_of, counted))
         overwrite = overwrite_of(made, numbers)
         self._check_overwrites(request, overwrite)
@@ -580,6 +596,7 @@ class Sinks:
             len(prepared),
             min(began, default=NO_TIMESTAMP),
             min(prepared, default=NO_TIMESTAMP),
+            tuple(sorted({task.attempt.group for task in sink.tasks.values()} - {""})),
         )
 
     def listed(self, request_id: RequestId, query_id: str, sink_id: str) -> Decision:
@@ -638,11 +655,16 @@ class Sinks:
                 f"more to sink {key.sink_id!r}"
             )
 
-    def _decided(self, sink: SinkState, run_number: int, batch_id: int) -> DecidedBatch | None:
+    def _decided(
+        self, sink: SinkState, run_number: int, batch_id: int, *, is_read: bool
+    ) -> DecidedBatch | None:
+        """The decision about the batch. `is_read`: by a source, which may read it once more in the
+        run that wrote it, as where `foreachBatch` looks at its frame.
+        """
         last = sink.decision
         if last is None or batch_id > last.batch_id:
             return None
-        if batch_id == last.batch_id and run_number > last.run_number:
+        if batch_id == last.batch_id and (run_number > last.run_number or is_read):
             return last
         raise _refusal(last, batch_id, run_number)
 
@@ -662,11 +684,15 @@ class Sinks:
                 "(coalesce)"
             )
 
-    def _unused(self, key: SinkKey, sink: SinkState) -> str:
-        """A transactional id that nobody has. One whose last transaction has not ended on all of
-        its partitions, or whose epochs run out, is left alone.
+    def _unused(self, key: SinkKey, sink: SinkState, group: str) -> str:
+        """A transactional id that nobody has, for an attempt with that group. One whose last
+        transaction has not ended on all of its partitions, or whose epochs run out, is left alone,
+        and so is one whose record says that positions for another group are missing.
         """
         for transactional_id in sink.free:
+            unheld = sink.unheld.get(transactional_id)
+            if unheld is not None and unheld.batch_id > sink.last_batch and unheld.group != group:
+                continue
             known = self._members.transactions.get(transactional_id)
             if known is None:  # the coordinator has forgotten it: it begins anew
                 return transactional_id

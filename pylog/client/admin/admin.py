@@ -427,15 +427,21 @@ class AdminClient(TransactionUse, SinkUse, ReassignmentUse, Closing, Shown):
         group: str,
         partitions: Iterable[TopicPartition] | None = None,
         *,
+        require_stable: bool = False,
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The group's positions: the next offset that it will read, with leader epoch and metadata.
         None given: all partitions that have one; else None where nothing is committed. A group that
         does not exist has none.
+
+        `require_stable`: wait for open transactions that commit positions of the group;
+        UnstableOffsetCommit where one does not end in time.
         """
         wanted = None if partitions is None else some_partitions((partitions,))
         ids, timeout_ms = [group_wire.group_id(group)], self._milliseconds(timeout)
-        asking = group_admin.group_offsets(self._cluster, ids, wanted, timeout_ms)
+        asking = group_admin.group_offsets(
+            self._cluster, ids, wanted, timeout_ms, require_stable=require_stable
+        )
         outcomes = self._run(asking)
         raise_faults({}, outcomes.faults)
         committed, faults = outcomes.results[group]

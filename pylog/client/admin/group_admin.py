@@ -240,8 +240,12 @@ async def group_offsets(
     groups: Sequence[str],
     partitions: Sequence[TopicPartition] | None,
     timeout_ms: int,
+    *,
+    require_stable: bool = False,
 ) -> Outcomes[str, tuple[Committed, Faults]]:
-    """The positions of each group: of these partitions, or of all that have one."""
+    """The positions of each group: of these partitions, or of all that have one. `require_stable`:
+    wait for the end of transactions that commit some.
+    """
 
     async def ask_one(
         server: Server, group: str, left_s: float
@@ -251,6 +255,7 @@ async def group_offsets(
             member_epoch=NO_MEMBER,
             all=partitions is None,
             partitions=group_wire.partition_names(partitions or ()),
+            require_stable=require_stable,
         )
         response = await server.call(apis.OFFSET_FETCH, request, left_s)
         committed: Committed = {}

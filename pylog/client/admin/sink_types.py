@@ -61,7 +61,8 @@ class SinkListing:
     """A sink of a query. `coordinator` is a broker's id, `run_id` the query's newest run.
     `open_attempts` write, or wait for the end of their batch, as `prepared_attempts` do.
     `held_since_ms`: since when one of them holds back readers of committed records;
-    `prepared_since_ms`: since when the oldest one waits.
+    `prepared_since_ms`: since when the oldest one waits. `progress_groups`: to which open attempts
+    commit what the query has read.
     """
 
     query_id: str
@@ -73,3 +74,4 @@ class SinkListing:
     prepared_attempts: int = 0
     held_since_ms: int | None = None
     prepared_since_ms: int | None = None
+    progress_groups: tuple[str, ...] = ()

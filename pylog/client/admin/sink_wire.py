@@ -53,6 +53,7 @@ def listing_of(told: sink_pb2.ListedSink, coordinator: int) -> SinkListing:
         told.prepared_attempts,
         _known(told.held_since_ms),
         _known(told.prepared_since_ms),
+        tuple(told.progress_groups),
     )
 
 

@@ -202,7 +202,6 @@ class Transactions:
         """Commit these positions of a group with the transaction."""
         if (known := self._again(SEND_OFFSETS)) is not None:
             return known
-        self._check_own(SEND_OFFSETS)
         if self.state is not _S.IN_TRANSACTION:
             raise self._refusal(SEND_OFFSETS, "call begin_transaction() first")
         operation = self._begin(SEND_OFFSETS)

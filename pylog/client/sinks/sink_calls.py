@@ -55,11 +55,18 @@ class SinkCalls:
         self._coordinators: OrderedDict[SinkKey, int] = OrderedDict()
 
     async def begin(self, attempt: SinkAttempt, timeout_ms: int) -> BegunTask:
-        """A transaction for the attempt, the same when it is asked for again."""
+        """A transaction for the attempt, the same when it is asked for again. UnsupportedVersion
+        where the coordinator would take positions for rows.
+        """
         request = sink_wire.begin_request(attempt)
         response = await self._ask(
             attempt.sink, apis.BEGIN_SINK_TASK, request, timeout_ms, "begin to write"
         )
+        if attempt.progress_group and not response.of_progress:
+            raise errors.UnsupportedVersion(
+                f"{attempt.sink}: the broker that coordinates it is of a version that does not "
+                "commit positions with a batch"
+            )
         return BegunTask(
             sink_wire.member_of(response.member) if response.HasField("member") else None,
             sink_wire.decision_of(response.decided) if response.HasField("decided") else None,

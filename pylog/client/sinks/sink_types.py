@@ -30,7 +30,8 @@ class SinkKey(NamedTuple):
 
 class SinkAttempt(NamedTuple):
     """One attempt of a task: `task` is the number of the partition of the data, `attempt` is unique
-    over all attempts of the run.
+    over all attempts of the run. With a `progress_group` it commits positions of a source there in
+    place of rows; `progress_digest` is of these.
     """
 
     sink: SinkKey
@@ -38,6 +39,8 @@ class SinkAttempt(NamedTuple):
     batch_id: int
     task: int
     attempt: int
+    progress_group: str = ""
+    progress_digest: str = ""
 
 
 class SinkMember(NamedTuple):
@@ -85,7 +88,8 @@ class SinkDecision(NamedTuple):
 
 class SinkBatch(NamedTuple):
     """A batch about which a driver asks for a decision. `keep_ms`: for how long the decision is
-    remembered. A batch that has `overwritten` topics has a member.
+    remembered. A batch that has `overwritten` topics has a member. `progress_groups`: to which the
+    query's sources commit how far they have come with the batch.
     """
 
     sink: SinkKey
@@ -98,6 +102,7 @@ class SinkBatch(NamedTuple):
     digest: str = ""
     keep_ms: int = KEEP_FOREVER
     overwritten: tuple[OverwrittenTopic, ...] = ()
+    progress_groups: tuple[str, ...] = ()
 
 
 class FramedPort(NamedTuple):

@@ -24,13 +24,15 @@ the batch counts all the same.
 
 
 def begin_request(attempt: SinkAttempt) -> sink_pb2.BeginSinkTaskRequest:
-    """For an attempt that has rows."""
+    """For an attempt that has rows, or positions."""
     return sink_pb2.BeginSinkTaskRequest(
         sink=key_message(attempt.sink),
         run_id=attempt.run_id,
         batch_id=attempt.batch_id,
         task=attempt.task,
         attempt=attempt.attempt,
+        progress_group=attempt.progress_group,
+        progress_digest=attempt.progress_digest,
     )
 
 
@@ -59,6 +61,7 @@ def decide_request(batch: SinkBatch) -> sink_pb2.DecideSinkBatchRequest:
             for topic, topic_id, starts in batch.overwritten
         ],
         visible_timeout_ms=VISIBLE_MS,
+        progress_groups=batch.progress_groups,
     )
 
 

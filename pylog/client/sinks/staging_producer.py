@@ -5,7 +5,7 @@ transaction of its own, which the batch's decision ends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from pylog import errors
@@ -24,6 +24,7 @@ from pylog.client.sinks.sink_types import (
     SinkMember,
     SinkRange,
 )
+from pylog.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 _NOBODY: Final = "__sink"
 """In place of a transactional id before the first attempt; nothing is sent under it."""
@@ -34,6 +35,10 @@ ABORT_MS_MAX: Final = 1_500
 """An abort only spares readers the wait until the attempt is not renewed any longer. Spark gives a
 cancelled task two seconds before it kills it.
 """
+
+
+POSITIONS_MAX: Final = 1_000
+"""The positions of one request: a coordinator writes their records at once."""
 
 
 class Prepared(NamedTuple):
@@ -86,6 +91,18 @@ class StagingProducer(Producer):
         """Raise why the attempt cannot go on, if it was aborted."""
         if self._fault is not None:
             raise self._fault
+
+    def send_positions(
+        self, group: str, positions: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """Commit these positions to a group of no members, with the attempt. They count when it
+        does.
+        """
+        metadata = ConsumerGroupMetadata(group)
+        wanted = sorted(positions.items())
+        for first in range(0, len(wanted), POSITIONS_MAX):
+            part = dict(wanted[first : first + POSITIONS_MAX])
+            self._of_transactions().send_offsets(part, metadata)
 
     def prepare_attempt(self, wait_ms: int) -> Prepared:
         """Have everything that was sent stored, and its coordinator keep it for the decision, for

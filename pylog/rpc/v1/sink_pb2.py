@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from pylog.rpc.v1 import common_pb2 as pylog_dot_rpc_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17pylog/rpc/v1/sink.proto\x12\x08pylog.v1\x1a\x19pylog/rpc/v1/common.proto\",\n\x07SinkKey\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0f\n\x07sink_id\x18\x02 \x01(\t\"S\n\nSinkMember\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\"X\n\tSinkRange\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0c\x66irst_offset\x18\x03 \x01(\x03\x12\x13\n\x0blast_offset\x18\x04 \x01(\x03\"C\n\x10OverwrittenTopic\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x0e\n\x06starts\x18\x03 \x03(\x03\"\xe8\x01\n\x0cSinkDecision\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x03\x12\x12\n\nrun_number\x18\x02 \x01(\x03\x12\x11\n\trow_count\x18\x03 \x01(\x03\x12\x10\n\x08\x63hecksum\x18\x04 \x01(\x06\x12\x0e\n\x06\x64igest\x18\x05 \x01(\t\x12\x12\n\ndecided_ms\x18\x06 \x01(\x03\x12\x12\n\nexpires_ms\x18\x07 \x01(\x12\x12$\n\x07receipt\x18\x08 \x03(\x0b\x32\x13.pylog.v1.SinkRange\x12/\n\x0boverwritten\x18\t \x03(\x0b\x32\x1a.pylog.v1.OverwrittenTopic\"x\n\x14\x42\x65ginSinkTaskRequest\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x03 \x01(\x03\x12\x0c\n\x04task\x18\x04 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x03\"\x98\x01\n\x15\x42\x65ginSinkTaskResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12$\n\x06member\x18\x02 \x01(\x0b\x32\x14.pylog.v1.SinkMember\x12\'\n\x07\x64\x65\x63ided\x18\x03 \x01(\x0b\x32\x16.pylog.v1.SinkDecision\x12\x10\n\x08lease_ms\x18\x04 \x01(\x05\"]\n\x14RenewSinkTaskRequest\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\x12$\n\x06member\x18\x02 \x01(\x0b\x32\x14.pylog.v1.SinkMember\"7\n\x15RenewSinkTaskResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\"s\n\x16PrepareSinkTaskRequest\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\x12$\n\x06member\x18\x02 \x01(\x0b\x32\x14.pylog.v1.SinkMember\x12\x12\n\ntimeout_ms\x18\x03 \x01(\x05\"9\n\x17PrepareSinkTaskResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\"\xbb\x02\n\x16\x44\x65\x63ideSinkBatchRequest\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x03 \x01(\x03\x12%\n\x07members\x18\x04 \x03(\x0b\x32\x14.pylog.v1.SinkMember\x12\x11\n\trow_count\x18\x05 \x01(\x03\x12\x10\n\x08\x63hecksum\x18\x06 \x01(\x06\x12\x0e\n\x06\x64igest\x18\x07 \x01(\t\x12$\n\x07receipt\x18\x08 \x03(\x0b\x32\x13.pylog.v1.SinkRange\x12\x0f\n\x07keep_ms\x18\t \x01(\x12\x12/\n\x0boverwritten\x18\n \x03(\x0b\x32\x1a.pylog.v1.OverwrittenTopic\x12\x1a\n\x12visible_timeout_ms\x18\x0b \x01(\x05\"s\n\x17\x44\x65\x63ideSinkBatchResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12(\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0b\x32\x16.pylog.v1.SinkDecision\x12\x0e\n\x06is_new\x18\x03 \x01(\x08\"\xa6\x01\n\x15\x41\x62ortSinkBatchRequest\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x03 \x01(\x03\x12\x12\n\nwhole_sink\x18\x04 \x01(\x08\x12$\n\x06member\x18\x05 \x01(\x0b\x32\x14.pylog.v1.SinkMember\x12\x10\n\x08\x65nds_run\x18\x06 \x01(\x08\"J\n\x16\x41\x62ortSinkBatchResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x10\n\x08\x61ttempts\x18\x02 \x01(\x05\"G\n\x10ListSinksRequest\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0f\n\x07sink_id\x18\x02 \x01(\t\x12\x10\n\x08receipts\x18\x03 \x01(\x08\"X\n\x11ListSinksResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12#\n\x05sinks\x18\x02 \x03(\x0b\x32\x14.pylog.v1.ListedSink\"\xc7\x01\n\nListedSink\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12$\n\x04last\x18\x03 \x01(\x0b\x32\x16.pylog.v1.SinkDecision\x12\x15\n\ropen_attempts\x18\x04 \x01(\x05\x12\x19\n\x11prepared_attempts\x18\x05 \x01(\x05\x12\x15\n\rheld_since_ms\x18\x06 \x01(\x12\x12\x19\n\x11prepared_since_ms\x18\x07 \x01(\x12\"4\n\x11\x46orgetSinkRequest\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\"4\n\x12\x46orgetSinkResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error2\xbe\x04\n\x04Sink\x12P\n\rBeginSinkTask\x12\x1e.pylog.v1.BeginSinkTaskRequest\x1a\x1f.pylog.v1.BeginSinkTaskResponse\x12P\n\rRenewSinkTask\x12\x1e.pylog.v1.RenewSinkTaskRequest\x1a\x1f.pylog.v1.RenewSinkTaskResponse\x12V\n\x0fPrepareSinkTask\x12 .pylog.v1.PrepareSinkTaskRequest\x1a!.pylog.v1.PrepareSinkTaskResponse\x12V\n\x0f\x44\x65\x63ideSinkBatch\x12 .pylog.v1.DecideSinkBatchRequest\x1a!.pylog.v1.DecideSinkBatchResponse\x12S\n\x0e\x41\x62ortSinkBatch\x12\x1f.pylog.v1.AbortSinkBatchRequest\x1a .pylog.v1.AbortSinkBatchResponse\x12\x44\n\tListSinks\x12\x1a.pylog.v1.ListSinksRequest\x1a\x1b.pylog.v1.ListSinksResponse\x12G\n\nForgetSink\x12\x1b.pylog.v1.ForgetSinkRequest\x1a\x1c.pylog.v1.ForgetSinkResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17pylog/rpc/v1/sink.proto\x12\x08pylog.v1\x1a\x19pylog/rpc/v1/common.proto\",\n\x07SinkKey\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0f\n\x07sink_id\x18\x02 \x01(\t\"S\n\nSinkMember\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\"X\n\tSinkRange\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0c\x66irst_offset\x18\x03 \x01(\x03\x12\x13\n\x0blast_offset\x18\x04 \x01(\x03\"C\n\x10OverwrittenTopic\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x0e\n\x06starts\x18\x03 \x03(\x03\"\xe8\x01\n\x0cSinkDecision\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x03\x12\x12\n\nrun_number\x18\x02 \x01(\x03\x12\x11\n\trow_count\x18\x03 \x01(\x03\x12\x10\n\x08\x63hecksum\x18\x04 \x01(\x06\x12\x0e\n\x06\x64igest\x18\x05 \x01(\t\x12\x12\n\ndecided_ms\x18\x06 \x01(\x03\x12\x12\n\nexpires_ms\x18\x07 \x01(\x12\x12$\n\x07receipt\x18\x08 \x03(\x0b\x32\x13.pylog.v1.SinkRange\x12/\n\x0boverwritten\x18\t \x03(\x0b\x32\x1a.pylog.v1.OverwrittenTopic\"\xa9\x01\n\x14\x42\x65ginSinkTaskRequest\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x03 \x01(\x03\x12\x0c\n\x04task\x18\x04 \x01(\x05\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x03\x12\x16\n\x0eprogress_group\x18\x06 \x01(\t\x12\x17\n\x0fprogress_digest\x18\x07 \x01(\t\"\xad\x01\n\x15\x42\x65ginSinkTaskResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12$\n\x06member\x18\x02 \x01(\x0b\x32\x14.pylog.v1.SinkMember\x12\'\n\x07\x64\x65\x63ided\x18\x03 \x01(\x0b\x32\x16.pylog.v1.SinkDecision\x12\x10\n\x08lease_ms\x18\x04 \x01(\x05\x12\x13\n\x0bof_progress\x18\x05 \x01(\x08\"]\n\x14RenewSinkTaskRequest\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\x12$\n\x06member\x18\x02 \x01(\x0b\x32\x14.pylog.v1.SinkMember\"7\n\x15RenewSinkTaskResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\"s\n\x16PrepareSinkTaskRequest\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\x12$\n\x06member\x18\x02 \x01(\x0b\x32\x14.pylog.v1.SinkMember\x12\x12\n\ntimeout_ms\x18\x03 \x01(\x05\"9\n\x17PrepareSinkTaskResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\"\xd4\x02\n\x16\x44\x65\x63ideSinkBatchRequest\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x03 \x01(\x03\x12%\n\x07members\x18\x04 \x03(\x0b\x32\x14.pylog.v1.SinkMember\x12\x11\n\trow_count\x18\x05 \x01(\x03\x12\x10\n\x08\x63hecksum\x18\x06 \x01(\x06\x12\x0e\n\x06\x64igest\x18\x07 \x01(\t\x12$\n\x07receipt\x18\x08 \x03(\x0b\x32\x13.pylog.v1.SinkRange\x12\x0f\n\x07keep_ms\x18\t \x01(\x12\x12/\n\x0boverwritten\x18\n \x03(\x0b\x32\x1a.pylog.v1.OverwrittenTopic\x12\x1a\n\x12visible_timeout_ms\x18\x0b \x01(\x05\x12\x17\n\x0fprogress_groups\x18\x0c \x03(\t\"s\n\x17\x44\x65\x63ideSinkBatchResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12(\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0b\x32\x16.pylog.v1.SinkDecision\x12\x0e\n\x06is_new\x18\x03 \x01(\x08\"\xa6\x01\n\x15\x41\x62ortSinkBatchRequest\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x10\n\x08\x62\x61tch_id\x18\x03 \x01(\x03\x12\x12\n\nwhole_sink\x18\x04 \x01(\x08\x12$\n\x06member\x18\x05 \x01(\x0b\x32\x14.pylog.v1.SinkMember\x12\x10\n\x08\x65nds_run\x18\x06 \x01(\x08\"J\n\x16\x41\x62ortSinkBatchResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x10\n\x08\x61ttempts\x18\x02 \x01(\x05\"G\n\x10ListSinksRequest\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\x0f\n\x07sink_id\x18\x02 \x01(\t\x12\x10\n\x08receipts\x18\x03 \x01(\x08\"X\n\x11ListSinksResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12#\n\x05sinks\x18\x02 \x03(\x0b\x32\x14.pylog.v1.ListedSink\"\xe0\x01\n\nListedSink\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12$\n\x04last\x18\x03 \x01(\x0b\x32\x16.pylog.v1.SinkDecision\x12\x15\n\ropen_attempts\x18\x04 \x01(\x05\x12\x19\n\x11prepared_attempts\x18\x05 \x01(\x05\x12\x15\n\rheld_since_ms\x18\x06 \x01(\x12\x12\x19\n\x11prepared_since_ms\x18\x07 \x01(\x12\x12\x17\n\x0fprogress_groups\x18\x08 \x03(\t\"4\n\x11\x46orgetSinkRequest\x12\x1f\n\x04sink\x18\x01 \x01(\x0b\x32\x11.pylog.v1.SinkKey\"4\n\x12\x46orgetSinkResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error2\xbe\x04\n\x04Sink\x12P\n\rBeginSinkTask\x12\x1e.pylog.v1.BeginSinkTaskRequest\x1a\x1f.pylog.v1.BeginSinkTaskResponse\x12P\n\rRenewSinkTask\x12\x1e.pylog.v1.RenewSinkTaskRequest\x1a\x1f.pylog.v1.RenewSinkTaskResponse\x12V\n\x0fPrepareSinkTask\x12 .pylog.v1.PrepareSinkTaskRequest\x1a!.pylog.v1.PrepareSinkTaskResponse\x12V\n\x0f\x44\x65\x63ideSinkBatch\x12 .pylog.v1.DecideSinkBatchRequest\x1a!.pylog.v1.DecideSinkBatchResponse\x12S\n\x0e\x41\x62ortSinkBatch\x12\x1f.pylog.v1.AbortSinkBatchRequest\x1a .pylog.v1.AbortSinkBatchResponse\x12\x44\n\tListSinks\x12\x1a.pylog.v1.ListSinksRequest\x1a\x1b.pylog.v1.ListSinksResponse\x12G\n\nForgetSink\x12\x1b.pylog.v1.ForgetSinkRequest\x1a\x1c.pylog.v1.ForgetSinkResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,36 +42,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OVERWRITTENTOPIC']._serialized_end=352
   _globals['_SINKDECISION']._serialized_start=355
   _globals['_SINKDECISION']._serialized_end=587
-  _globals['_BEGINSINKTASKREQUEST']._serialized_start=589
-  _globals['_BEGINSINKTASKREQUEST']._serialized_end=709
-  _globals['_BEGINSINKTASKRESPONSE']._serialized_start=712
-  _globals['_BEGINSINKTASKRESPONSE']._serialized_end=864
-  _globals['_RENEWSINKTASKREQUEST']._serialized_start=866
-  _globals['_RENEWSINKTASKREQUEST']._serialized_end=959
-  _globals['_RENEWSINKTASKRESPONSE']._serialized_start=961
-  _globals['_RENEWSINKTASKRESPONSE']._serialized_end=1016
-  _globals['_PREPARESINKTASKREQUEST']._serialized_start=1018
-  _globals['_PREPARESINKTASKREQUEST']._serialized_end=1133
-  _globals['_PREPARESINKTASKRESPONSE']._serialized_start=1135
-  _globals['_PREPARESINKTASKRESPONSE']._serialized_end=1192
-  _globals['_DECIDESINKBATCHREQUEST']._serialized_start=1195
-  _globals['_DECIDESINKBATCHREQUEST']._serialized_end=1510
-  _globals['_DECIDESINKBATCHRESPONSE']._serialized_start=1512
-  _globals['_DECIDESINKBATCHRESPONSE']._serialized_end=1627
-  _globals['_ABORTSINKBATCHREQUEST']._serialized_start=1630
-  _globals['_ABORTSINKBATCHREQUEST']._serialized_end=1796
-  _globals['_ABORTSINKBATCHRESPONSE']._serialized_start=1798
-  _globals['_ABORTSINKBATCHRESPONSE']._serialized_end=1872
-  _globals['_LISTSINKSREQUEST']._serialized_start=1874
-  _globals['_LISTSINKSREQUEST']._serialized_end=1945
-  _globals['_LISTSINKSRESPONSE']._serialized_start=1947
-  _globals['_LISTSINKSRESPONSE']._serialized_end=2035
-  _globals['_LISTEDSINK']._serialized_start=2038
-  _globals['_LISTEDSINK']._serialized_end=2237
-  _globals['_FORGETSINKREQUEST']._serialized_start=2239
-  _globals['_FORGETSINKREQUEST']._serialized_end=2291
-  _globals['_FORGETSINKRESPONSE']._serialized_start=2293
-  _globals['_FORGETSINKRESPONSE']._serialized_end=2345
-  _globals['_SINK']._serialized_start=2348
-  _globals['_SINK']._serialized_end=2922
+  _globals['_BEGINSINKTASKREQUEST']._serialized_start=590
+  _globals['_BEGINSINKTASKREQUEST']._serialized_end=759
+  _globals['_BEGINSINKTASKRESPONSE']._serialized_start=762
+  _globals['_BEGINSINKTASKRESPONSE']._serialized_end=935
+  _globals['_RENEWSINKTASKREQUEST']._serialized_start=937
+  _globals['_RENEWSINKTASKREQUEST']._serialized_end=1030
+  _globals['_RENEWSINKTASKRESPONSE']._serialized_start=1032
+  _globals['_RENEWSINKTASKRESPONSE']._serialized_end=1087
+  _globals['_PREPARESINKTASKREQUEST']._serialized_start=1089
+  _globals['_PREPARESINKTASKREQUEST']._serialized_end=1204
+  _globals['_PREPARESINKTASKRESPONSE']._serialized_start=1206
+  _globals['_PREPARESINKTASKRESPONSE']._serialized_end=1263
+  _globals['_DECIDESINKBATCHREQUEST']._serialized_start=1266
+  _globals['_DECIDESINKBATCHREQUEST']._serialized_end=1606
+  _globals['_DECIDESINKBATCHRESPONSE']._serialized_start=1608
+  _globals['_DECIDESINKBATCHRESPONSE']._serialized_end=1723
+  _globals['_ABORTSINKBATCHREQUEST']._serialized_start=1726
+  _globals['_ABORTSINKBATCHREQUEST']._serialized_end=1892
+  _globals['_ABORTSINKBATCHRESPONSE']._serialized_start=1894
+  _globals['_ABORTSINKBATCHRESPONSE']._serialized_end=1968
+  _globals['_LISTSINKSREQUEST']._serialized_start=1970
+  _globals['_LISTSINKSREQUEST']._serialized_end=2041
+  _globals['_LISTSINKSRESPONSE']._serialized_start=2043
+  _globals['_LISTSINKSRESPONSE']._serialized_end=2131
+  _globals['_LISTEDSINK']._serialized_start=2134
+  _globals['_LISTEDSINK']._serialized_end=2358
+  _globals['_FORGETSINKREQUEST']._serialized_start=2360
+  _globals['_FORGETSINKREQUEST']._serialized_end=2412
+  _globals['_FORGETSINKRESPONSE']._serialized_start=2414
+  _globals['_FORGETSINKRESPONSE']._serialized_end=2466
+  _globals['_SINK']._serialized_start=2469
+  _globals['_SINK']._serialized_end=3043
 # @@protoc_insertion_point(module_scope)

@@ -70,30 +70,36 @@ class SinkDecision(_message.Message):
     def __init__(self, batch_id: _Optional[int] = ..., run_number: _Optional[int] = ..., row_count: _Optional[int] = ..., checksum: _Optional[int] = ..., digest: _Optional[str] = ..., decided_ms: _Optional[int] = ..., expires_ms: _Optional[int] = ..., receipt: _Optional[_Iterable[_Union[SinkRange, _Mapping]]] = ..., overwritten: _Optional[_Iterable[_Union[OverwrittenTopic, _Mapping]]] = ...) -> None: ...
 
 class BeginSinkTaskRequest(_message.Message):
-    __slots__ = ("sink", "run_id", "batch_id", "task", "attempt")
+    __slots__ = ("sink", "run_id", "batch_id", "task", "attempt", "progress_group", "progress_digest")
     SINK_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_GROUP_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_DIGEST_FIELD_NUMBER: _ClassVar[int]
     sink: SinkKey
     run_id: str
     batch_id: int
     task: int
     attempt: int
-    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., batch_id: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
+    progress_group: str
+    progress_digest: str
+    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., batch_id: _Optional[int] = ..., task: _Optional[int] = ..., attempt: _Optional[int] = ..., progress_group: _Optional[str] = ..., progress_digest: _Optional[str] = ...) -> None: ...
 
 class BeginSinkTaskResponse(_message.Message):
-    __slots__ = ("error", "member", "decided", "lease_ms")
+    __slots__ = ("error", "member", "decided", "lease_ms", "of_progress")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     DECIDED_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    OF_PROGRESS_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     member: SinkMember
     decided: SinkDecision
     lease_ms: int
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., member: _Optional[_Union[SinkMember, _Mapping]] = ..., decided: _Optional[_Union[SinkDecision, _Mapping]] = ..., lease_ms: _Optional[int] = ...) -> None: ...
+    of_progress: bool
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., member: _Optional[_Union[SinkMember, _Mapping]] = ..., decided: _Optional[_Union[SinkDecision, _Mapping]] = ..., lease_ms: _Optional[int] = ..., of_progress: _Optional[bool] = ...) -> None: ...
 
 class RenewSinkTaskRequest(_message.Message):
     __slots__ = ("sink", "member")
@@ -126,7 +132,7 @@ class PrepareSinkTaskResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class DecideSinkBatchRequest(_message.Message):
-    __slots__ = ("sink", "run_id", "batch_id", "members", "row_count", "checksum", "digest", "receipt", "keep_ms", "overwritten", "visible_timeout_ms")
+    __slots__ = ("sink", "run_id", "batch_id", "members", "row_count", "checksum", "digest", "receipt", "keep_ms", "overwritten", "visible_timeout_ms", "progress_groups")
     SINK_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_ID_FIELD_NUMBER: _ClassVar[int]
@@ -138,6 +144,7 @@ class DecideSinkBatchRequest(_message.Message):
     KEEP_MS_FIELD_NUMBER: _ClassVar[int]
     OVERWRITTEN_FIELD_NUMBER: _ClassVar[int]
     VISIBLE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_GROUPS_FIELD_NUMBER: _ClassVar[int]
     sink: SinkKey
     run_id: str
     batch_id: int
@@ -149,7 +156,8 @@ class DecideSinkBatchRequest(_message.Message):
     keep_ms: int
     overwritten: _containers.RepeatedCompositeFieldContainer[OverwrittenTopic]
     visible_timeout_ms: int
-    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., batch_id: _Optional[int] = ..., members: _Optional[_Iterable[_Union[SinkMember, _Mapping]]] = ..., row_count: _Optional[int] = ..., checksum: _Optional[int] = ..., digest: _Optional[str] = ..., receipt: _Optional[_Iterable[_Union[SinkRange, _Mapping]]] = ..., keep_ms: _Optional[int] = ..., overwritten: _Optional[_Iterable[_Union[OverwrittenTopic, _Mapping]]] = ..., visible_timeout_ms: _Optional[int] = ...) -> None: ...
+    progress_groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., batch_id: _Optional[int] = ..., members: _Optional[_Iterable[_Union[SinkMember, _Mapping]]] = ..., row_count: _Optional[int] = ..., checksum: _Optional[int] = ..., digest: _Optional[str] = ..., receipt: _Optional[_Iterable[_Union[SinkRange, _Mapping]]] = ..., keep_ms: _Optional[int] = ..., overwritten: _Optional[_Iterable[_Union[OverwrittenTopic, _Mapping]]] = ..., visible_timeout_ms: _Optional[int] = ..., progress_groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DecideSinkBatchResponse(_message.Message):
     __slots__ = ("error", "decision", "is_new")
@@ -204,7 +212,7 @@ class ListSinksResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., sinks: _Optional[_Iterable[_Union[ListedSink, _Mapping]]] = ...) -> None: ...
 
 class ListedSink(_message.Message):
-    __slots__ = ("sink", "run_id", "last", "open_attempts", "prepared_attempts", "held_since_ms", "prepared_since_ms")
+    __slots__ = ("sink", "run_id", "last", "open_attempts", "prepared_attempts", "held_since_ms", "prepared_since_ms", "progress_groups")
     SINK_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +220,7 @@ class ListedSink(_message.Message):
     PREPARED_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     HELD_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     PREPARED_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_GROUPS_FIELD_NUMBER: _ClassVar[int]
     sink: SinkKey
     run_id: str
     last: SinkDecision
@@ -219,7 +228,8 @@ class ListedSink(_message.Message):
     prepared_attempts: int
     held_since_ms: int
     prepared_since_ms: int
-    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., last: _Optional[_Union[SinkDecision, _Mapping]] = ..., open_attempts: _Optional[int] = ..., prepared_attempts: _Optional[int] = ..., held_since_ms: _Optional[int] = ..., prepared_since_ms: _Optional[int] = ...) -> None: ...
+    progress_groups: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sink: _Optional[_Union[SinkKey, _Mapping]] = ..., run_id: _Optional[str] = ..., last: _Optional[_Union[SinkDecision, _Mapping]] = ..., open_attempts: _Optional[int] = ..., prepared_attempts: _Optional[int] = ..., held_since_ms: _Optional[int] = ..., prepared_since_ms: _Optional[int] = ..., progress_groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ForgetSinkRequest(_message.Message):
     __slots__ = ("sink",)

@@ -9,7 +9,13 @@ import pytest
 from pylog import errors
 from pylog.client.sending.receipt import Receipt
 from pylog.client.sending.send_events import Ack, BatchDone, BatchFailed, SendRequest
-from pylog.client.sending.transaction_events import OperationDone
+from pylog.client.sending.transaction_events import (
+    CommitOffsets,
+    CoordinatorFound,
+    FindCoordinator,
+    OffsetsKept,
+    OperationDone,
+)
 from pylog.client.sending.transactions import Transactions
 from pylog.model import ConsumerGroupMetadata, OffsetAndMetadata, PreparedTransaction
 from tests.fakes.sender_world import T0, T1, refused
@@ -86,7 +92,20 @@ CALLS: dict[str, Callable[[Transactions], object]] = {
 }
 
 
-@pytest.mark.parametrize("call", CALLS)
+def test_positions_are_committed_under_its_identity() -> None:
+    world = adopting()
+    group, at_five = ConsumerGroupMetadata("g"), {T0: OffsetAndMetadata(5)}
+    operation = world.transactions.send_offsets(group, at_five)
+    find = world.only(world.poll())
+    assert find == FindCoordinator("g", is_group=True)
+    commit = world.only(world.answer(find, CoordinatorFound(2)))
+    assert commit == CommitOffsets(2, "__sink/q/s/0", 40, 3, group, tuple(at_five.items()))
+    assert world.answer(commit, OffsetsKept()) == [OperationDone(operation)]
+    world.transactions.collected(operation)
+    prepared(world)
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if call != "offsets"])
 def test_an_open_one_is_neither_ended_nor_left(call: str) -> None:
     world = adopting()
     world.add()
