@@ -122,6 +122,12 @@ DESCRIBED: Final[dict[str, Described]] = {
         "Streams only: what the query has finished is committed to this group, for tools to show "
         "its lag. The checkpoint remains what counts. Refused while the group has live members.",
     ),
+    "pylog.consistent.cut": Described(
+        "true or false", "false",
+        "Whether each micro-batch, and a batch read to `latest`, has every transaction whole or "
+        "not at all, over all partitions and topics of the source. Not with "
+        "`pylog.isolation.level=read_uncommitted`.",
+    ),
     "topic": Described(
         "a topic's name", "the column `topic`",
         "Sink: where all rows go. Without it the rows name their topic.",

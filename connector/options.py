@@ -29,6 +29,7 @@ from pylog_connector.option_names import (
     BOOTSTRAP,
     BOOTSTRAP_ALIAS,
     COMMIT_GROUP,
+    CONSISTENT_CUT,
     ENDS,
     EXACTLY_ONCE,
     IDEMPOTENCY_KEY,
@@ -110,6 +111,7 @@ class SourceOptions:
     retries: int | None = None
     retry_ms: int | None = None
     commit_group: str | None = None
+    consistent_cut: bool = False
     client: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_option: str = BOOTSTRAP
 
@@ -152,7 +154,7 @@ def check_values(options: Mapping[str, str]) -> None:
     _limits(given)
     _narrowing(given)
     _partitions(given)
-    for name in ("includeHeaders", "failOnDataLoss"):
+    for name in ("includeHeaders", "failOnDataLoss", CONSISTENT_CUT):
         _flag(given, name, default=False)
     _commit_group(given)
     if "topic" in given:
@@ -282,6 +284,13 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     timeout = _number(given, "kafkaConsumer.pollTimeoutMs", high=INT_MAX)
     if timeout is not None:
         client["default.api.timeout.ms"] = timeout
+    consistent_cut = _flag(given, CONSISTENT_CUT, default=False)
+    if consistent_cut and client["isolation.level"] != "read_committed":
+        raise OptionNotApplicable(
+            f"{CONSISTENT_CUT}={given[CONSISTENT_CUT]!r}: a reader of uncommitted records sees "
+            f"parts of transactions at any time; leave out {PREFIX}isolation.level="
+            f"{client['isolation.level']}, or {CONSISTENT_CUT}"
+        )
     delay = given.get("maxtriggerdelay")
     return SourceOptions(
         bootstrap=_bootstrap(given),
@@ -303,6 +312,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         retries=_number(given, "fetchOffset.numRetries", low=0, high=100),
         retry_ms=_number(given, "fetchOffset.retryIntervalMs", low=0, high=600_000),
         commit_group=commit_group,
+        consistent_cut=consistent_cut,
         client=client,
         bootstrap_option=_bootstrap_option(given),
     )
