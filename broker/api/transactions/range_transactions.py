@@ -27,8 +27,8 @@ partition has its share, but 10 at least. Open ones come on top: a partition has
 HEADERS_MAX: Final = 2_000
 """Batches whose headers are read for one request, about: 50 ms. A partition has its share, but 50
 at least, and 250 at most."""
-PARTITIONS_AT_ONCE: Final = 2
-"""The broker's loop does other work between so many: they take 10 ms at most."""
+HEADERS_AT_ONCE: Final = 500
+"""The broker's loop does other work between so many, which take 10 ms."""
 
 
 class RangeTransactionsHandler:
@@ -57,14 +57,15 @@ class RangeTransactionsHandler:
         count = max(1, len(queries))
         spans_max = min(1_000, max(10, SPANS_MAX // count))
         headers_max = min(250, max(50, HEADERS_MAX // count))
+        at_once = HEADERS_AT_ONCE // headers_max
         answers: list[RangeTransactionsAnswer] = []
-        for begin in range(0, len(queries), PARTITIONS_AT_ONCE):
+        for begin in range(0, len(queries), at_once):
             if begin:
                 await asyncio.sleep(0)
             answers += await self._some(
                 [
                     replace(query, spans_max=spans_max, headers_max=headers_max)
-                    for query in queries[begin : begin + PARTITIONS_AT_ONCE]
+                    for query in queries[begin : begin + at_once]
                 ]
             )
         return answers
