@@ -5,19 +5,27 @@ hold.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pylog.client.cluster.metadata import TopicInfo
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.errors import PylogError
-from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, RangeSplit, TopicPartition
+from pylog.model import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    RangeSplit,
+    TopicPartition,
+    TransactionName,
+    TransactionSpan,
+)
 from pylog_connector.clients import admin_for, drop_reader, reader_for
 from pylog_connector.committed import CommittedStart
+from pylog_connector.cut_finder import TooMany
 from pylog_connector.errors import ConnectorError, InvalidOption, ReadFailed
 from pylog_connector.forensics import why_deleted
 from pylog_connector.lag import Unread
-from pylog_connector.option_names import in_options
+from pylog_connector.option_names import CONSISTENT_CUT, in_options
 from pylog_connector.options import SourceOptions
 from pylog_connector.planning import Bounds, PartitionBounds, TopicBounds
 from pylog_connector.positions import Bound
@@ -256,6 +264,31 @@ class BoundsReader:
         except PylogError as error:
             logger.info("leaders could not be asked to wait for records: %s", error)
             return False
+
+    def transactions(
+        self,
+        ranges: Mapping[TopicPartition, tuple[int, int]],
+        named: Collection[TransactionName] = (),
+        *,
+        spans_max: int | None = None,
+    ) -> dict[TopicPartition, list[TransactionSpan]] | None:
+        """The transactions of ranges, see `RangeReader.transactions`; None when a topic was deleted
+        or made anew meanwhile. Raises TooMany for more than `spans_max`, and ReadFailed.
+        """
+        from pylog.client.ranges.range_reader import TooManyTransactions, TopicGone
+
+        try:
+            return reader_for(self._options).transactions(ranges, named, spans_max=spans_max)
+        except TopicGone:
+            return None
+        except TooManyTransactions as error:
+            raise TooMany from error
+        except PylogError as error:
+            why = in_options(str(error), self._options.bootstrap_option)
+            raise ReadFailed(
+                f"{CONSISTENT_CUT}: cannot look up the transactions of {min(ranges)}"
+                f"{'' if len(ranges) == 1 else f' and {len(ranges) - 1} more'}: {why}"
+            ) from error
 
     def story(self, at: TopicPartition) -> str:
         """The reason why a partition's oldest records are gone, to end a sentence with."""

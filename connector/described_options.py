@@ -128,6 +128,12 @@ DESCRIBED: Final[dict[str, Described]] = {
         "has read is committed to the group in the transaction of what it wrote. Each source has "
         "a group of its own. For queries without state.",
     ),
+    "pylog.consistent.cut": Described(
+        "true or false", "false",
+        "Whether each micro-batch, and a batch read to `latest`, has every transaction whole or "
+        "not at all, over all partitions and topics of the source. Not with "
+        "`pylog.isolation.level=read_uncommitted`.",
+    ),
     "topic": Described(
         "a topic's name", "the column `topic`",
         "Sink: where all rows go. Without it the rows name their topic.",

@@ -29,6 +29,7 @@ BOOTSTRAP_ALIAS: Final = "kafka.bootstrap.servers"
 
 COMMIT_GROUP: Final = "pylog.commit.group"
 PROGRESS_GROUP: Final = "pylog.progress.group"
+CONSISTENT_CUT: Final = "pylog.consistent.cut"
 EXACTLY_ONCE: Final = "pylog.exactly.once"
 PREPARED_TIMEOUT: Final = "pylog.sink.prepared.timeout.ms"
 TAKEOVER: Final = "pylog.sink.takeover"
@@ -66,6 +67,7 @@ SOURCE: Final = (
     "fetchOffset.retryIntervalMs",
     COMMIT_GROUP,
     PROGRESS_GROUP,
+    CONSISTENT_CUT,
 )
 SINK: Final = (
     "topic",
@@ -93,6 +95,7 @@ OWN: Final = frozenset(
         BOOTSTRAP,
         COMMIT_GROUP,
         PROGRESS_GROUP,
+        CONSISTENT_CUT,
         EXACTLY_ONCE,
         TAKEOVER,
         PREPARED_TIMEOUT,

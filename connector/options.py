@@ -29,6 +29,7 @@ from pylog_connector.option_names import (
     BOOTSTRAP,
     BOOTSTRAP_ALIAS,
     COMMIT_GROUP,
+    CONSISTENT_CUT,
     ENDS,
     EXACTLY_ONCE,
     IDEMPOTENCY_KEY,
@@ -118,6 +119,7 @@ class SourceOptions:
     sink_id: str | None = None
     takeover: bool = False
     prepared_timeout_ms: int = PREPARED_TIMEOUT_MS
+    consistent_cut: bool = False
     client: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_option: str = BOOTSTRAP
 
@@ -162,7 +164,7 @@ def check_values(options: Mapping[str, str]) -> None:
     _limits(given)
     _narrowing(given)
     _partitions(given)
-    for name in ("includeHeaders", "failOnDataLoss"):
+    for name in ("includeHeaders", "failOnDataLoss", CONSISTENT_CUT):
         _flag(given, name, default=False)
     _commit_group(given)
     _progress_groups(given)
@@ -295,6 +297,13 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     timeout = _number(given, "kafkaConsumer.pollTimeoutMs", high=INT_MAX)
     if timeout is not None:
         client["default.api.timeout.ms"] = timeout
+    consistent_cut = _flag(given, CONSISTENT_CUT, default=False)
+    if consistent_cut and client["isolation.level"] != "read_committed":
+        raise OptionNotApplicable(
+            f"{CONSISTENT_CUT}={given[CONSISTENT_CUT]!r}: a reader of uncommitted records sees "
+            f"parts of transactions at any time; leave out {PREFIX}isolation.level="
+            f"{client['isolation.level']}, or {CONSISTENT_CUT}"
+        )
     delay = given.get("maxtriggerdelay")
     return SourceOptions(
         bootstrap=_bootstrap(given),
@@ -320,6 +329,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         sink_id=_text(given, SINK_ID, SINK_ID_LENGTH_MAX),
         takeover=_flag(given, TAKEOVER, default=False),
         prepared_timeout_ms=_number(given, PREPARED_TIMEOUT, high=INT_MAX) or PREPARED_TIMEOUT_MS,
+        consistent_cut=consistent_cut,
         client=client,
         bootstrap_option=_bootstrap_option(given),
     )

@@ -82,14 +82,15 @@ class Short:
 class Advance:
     """The end of the next batch, and what was lost on the way there (only when that is allowed).
 
-    `begins`: where each partition is read from; none while it is too early for a batch, which is
-    then `short` of records.
+    `begins`: where each partition is read from, and `latest`: where it would end without limits;
+    none while it is too early for a batch, which is then `short` of records.
     """
 
     end: StreamOffset
     warnings: tuple[str, ...] = ()
     begins: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     short: Short | None = None
+    latest: Mapping[str, Mapping[int, int]] = field(default_factory=dict, compare=False)
 
     def lags(self) -> dict[TopicPartition, tuple[int, int]]:
         """The offsets, from and to, of each partition with something to read."""
@@ -220,7 +221,7 @@ def advance(
             has.topic_id,
             {p: PartitionPosition(o, has.partitions[p].epoch) for p, o in offsets.items()},
         )
-    return Advance(StreamOffset(topics), tuple(judge.warnings), begins)
+    return Advance(StreamOffset(topics), tuple(judge.warnings), begins, latest=latest)
 
 
 @dataclass(slots=True)

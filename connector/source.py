@@ -28,6 +28,7 @@ from pylog_connector.batches import batch_ranges
 from pylog_connector.bounds import BoundsReader
 from pylog_connector.byte_admission import ByteLimit
 from pylog_connector.byte_ranges import ByteRanges
+from pylog_connector.cutting import MARKER_WAITS_S, ConsistentEnds
 from pylog_connector.errors import ReadFailed
 from pylog_connector.group_commits import GroupCommits
 from pylog_connector.group_progress import flat
@@ -46,7 +47,7 @@ from pylog_connector.planning import (
     require_topics,
     stream_ranges,
 )
-from pylog_connector.positions import Bound
+from pylog_connector.positions import LATEST, Bound, Found
 from pylog_connector.progress import Progress, RangesWithProgress
 from pylog_connector.progress_commits import commit_progress
 from pylog_connector.ranges import ReadRange
@@ -103,7 +104,7 @@ class BatchReader(DataSourceReader):
         and where nothing is to be read, ever, Spark makes one of the empty plan.
 
         Spark plans once for each `load()`; ends that are not fixed offsets are looked up by the
-        tasks, so that the same DataFrame sees what was written since.
+        tasks, so that the same DataFrame sees what was written since. A consistent cut is fixed.
         """
         options = self._options
         source = BoundsReader(options)
@@ -115,12 +116,15 @@ class BatchReader(DataSourceReader):
         for bound in (starting, ending):
             bound.check(places, str(options.selection))
             queries += bound.queries(places)
+        found = source.times(queries)
+        if options.consistent_cut and not ending.times:
+            ending, bounds = _at_a_cut(source, starting, ending, bounds, found)
         ranges = batch_ranges(
             starting,
             ending,
             bounds,
             options.selection,
-            source.times(queries),
+            found,
             fail_on_data_loss=options.fail_on_data_loss,
             story=source.story,
         )
@@ -160,6 +164,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = options.max_bytes_per_trigger
         self._byte_limit = None if most is None else ByteLimit(most)
         self._byte_ranges = ByteRanges(options)
+        self._cuts: ConsistentEnds | None = None
+        if options.consistent_cut:
+            self._cuts = ConsistentEnds(self._bounds_reader.transactions)
         self._short: Short | None = None
         self._lag: Lag | None = None
         self._unread = NOTHING_TOLD
@@ -181,14 +188,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             require_topics(options.selection, bounds)
             starting, places = _starting(options, source, bounds), assigned(bounds)
             starting.check(places, str(options.selection))
-            self._initial = initial(
+            begin = initial(
                 starting,
                 bounds,
                 options.selection,
                 source.times(starting.queries(places)),
                 fail_on_data_loss=options.fail_on_data_loss,
                 story=source.story,
-            ).to_json()
+            )
+            if self._cuts is not None and starting.values == LATEST and not starting.times:
+                # A topic that was made anew since is for the first batch to find out.
+                begin = self._cuts.start(begin, bounds) or begin
+            self._initial = begin.to_json()
         return self._initial
 
     @plainly
@@ -286,8 +297,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, position: StreamOffset, limit: ReadLimit, *, anew: bool = False
     ) -> StreamOffset:
         """The end of a batch from `position`, by what the cluster has; `anew`: with topics that are
-        listed for it.
+        listed for it. Where consistent cuts are asked for, markers that are on their way are waited
+        for a moment.
         """
+        cuts = self._cuts
+        if cuts is None:
+            return self._look_once(position, limit, anew=anew)
+        pace = replace(self._pace)
+        end = self._look_once(position, limit, anew=anew)
+        for wait_s in MARKER_WAITS_S:
+            if not cuts.is_short:
+                break
+            self._clock.sleep(wait_s)
+            self._pace = replace(pace)  # the look does not count: another one follows
+            end = self._look_once(position, limit)
+        else:
+            cuts.give_up()
+        return end
+
+    def _look_once(
+        self, position: StreamOffset, limit: ReadLimit, *, anew: bool = False
+    ) -> StreamOffset:
         options = self._options
         now_ms = self._clock.monotonic_ms()
         if self._target is None or now_ms - self._bounds_ms >= BOUNDS_AGE_MS_MAX:
@@ -295,7 +325,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._available_now and self._target is None:
             # Only now, not in prepareForTriggerAvailableNow: a plan of an earlier run that is
             # replayed first may reach beyond what the target would have been (SPARK-53560).
-            self._target = _newest(self._bounds)
+            self._target = self._newest(position)
         everything = isinstance(limit, ReadAllAvailable)
         for _ in range(LOOKS_MAX):
             pace = replace(self._pace)
@@ -311,6 +341,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 story=self._bounds_reader.story,
             )
             end = step.end if everything else self._within_bytes(step)
+            if end is not None and self._cuts is not None:
+                end = self._cuts.end(step, end, self._bounds, self._clock.monotonic_ms())
             if end is not None:
                 self._short = step.short
                 self._lag = Lag.of(self._bounds, end)
@@ -318,6 +350,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return end
             self._pace = pace  # the look does not count: another one follows
             self._bounds, self._bounds_ms = self._settled_bounds(position, anew=True), now_ms
+        raise ReadFailed("topics are deleted and created all the time")
+
+    def _newest(self, position: StreamOffset) -> StreamOffset:
+        """The newest offsets, at which a run with Trigger.AvailableNow is to stop."""
+        cuts, options = self._cuts, self._options
+        if cuts is None:
+            return _newest(self._bounds)
+        for wait_s in (*MARKER_WAITS_S, None):
+            step = advance(
+                position,
+                self._bounds,
+                options.selection,
+                fail_on_data_loss=options.fail_on_data_loss,
+                story=self._bounds_reader.story,
+            )
+            end = cuts.end(step, step.end, self._bounds, self._clock.monotonic_ms())
+            if end is not None and (wait_s is None or not cuts.is_short):
+                return end
+            if wait_s is not None:
+                self._clock.sleep(wait_s)
+                self._bounds = self._settled_bounds(position, anew=end is None)
         raise ReadFailed("topics are deleted and created all the time")
 
     def _within_bytes(self, step: Advance) -> StreamOffset | None:
@@ -451,6 +504,27 @@ def _starting(options: SourceOptions, source: BoundsReader, bounds: Bounds) -> B
     """The start of a new query; a group's committed offsets are looked up for it."""
     start = options.starting
     return start if isinstance(start, Bound) else source.committed(start, bounds)
+
+
+def _at_a_cut(
+    source: BoundsReader, starting: Bound, ending: Bound, bounds: Bounds, found: Found
+) -> tuple[Bound, Bounds]:
+    """The end with the offsets of a consistent cut in the place of `latest`, and the bounds by
+    which it was found.
+    """
+    cuts = ConsistentEnds(source.transactions)
+    for wait_s in (*MARKER_WAITS_S, None):
+        end = cuts.batch_end(starting, ending, bounds, found)
+        if end is not None and (wait_s is None or not cuts.is_short):
+            return end, bounds
+        if wait_s is None:
+            break
+        SYSTEM_CLOCK.sleep(wait_s)
+        later = source.bounds(anew=end is None)
+        if assigned(later) != assigned(bounds):
+            raise ReadFailed("topics were deleted or got partitions while the read was planned")
+        bounds = later
+    raise ReadFailed("topics are deleted and created all the time")
 
 
 def _went_back(position: StreamOffset, bounds: Bounds) -> bool:

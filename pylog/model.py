@@ -147,6 +147,26 @@ class RangeSplit(NamedTuple):
 NO_RANGE: Final = RangeSplit(0)
 
 
+class TransactionName(NamedTuple):
+    """A transaction, by its producer and the epoch of its batches. From transaction version 2 on
+    each has an epoch of its own; under version 1 several of a producer may share a name.
+    """
+
+    producer_id: int
+    producer_epoch: int
+
+
+class TransactionSpan(NamedTuple):
+    """The part of a committed or open transaction in one partition: its first record, and the
+    marker of its commit. `marker` -1: that is not committed yet. Where the transaction has no
+    record, the marker stands for one.
+    """
+
+    name: TransactionName
+    first: int
+    marker: int = -1
+
+
 class RecordMetadata(NamedTuple):
     """The place of a produced record in the log. `offset` is -1 after `acks=0`, where no broker
     answers."""

@@ -32,6 +32,7 @@ from pylog_broker.api.topic_ids import TopicName
 from pylog_broker.api.transactions.markers import MarkersHandler
 from pylog_broker.api.transactions.offsets import TxnOffsetsHandler
 from pylog_broker.api.transactions.producers import TransactionsHandler
+from pylog_broker.api.transactions.range_transactions import RangeTransactionsHandler
 from pylog_broker.api.transactions.sinks import SinksHandler
 from pylog_broker.api.transactions.transaction_admin import TransactionAdminHandler
 from pylog_broker.api.transactions.verification import BatchVerification
@@ -143,3 +144,4 @@ class Api:
     transactions: TransactionApi
     ranges: RangesHandler
     record_waits: RecordWaitHandler
+    range_transactions: RangeTransactionsHandler

@@ -32,6 +32,7 @@ from pylog_broker.replication.messages import (
     OperationFailed,
     ProduceDone,
     RangesSplit,
+    RangeTransactionsDescribed,
     RecordsArrived,
     ReplicaFailed,
     ReplicaFetchDone,
@@ -57,6 +58,7 @@ _Rare = (
     | DeleteRecordsDone
     | OffsetsListed
     | RangesSplit
+    | RangeTransactionsDescribed
     | RecordsArrived
     | InternalRead
     | InternalAppended
@@ -194,6 +196,7 @@ class Engine:
                 DeleteRecordsDone(token, answer)
                 | OffsetsListed(token, answer)
                 | RangesSplit(token, answer)
+                | RangeTransactionsDescribed(token, answer)
                 | RecordsArrived(token, answer)
                 | InternalRead(token, answer)
                 | InternalAppended(token, answer)

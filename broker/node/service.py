@@ -37,6 +37,7 @@ from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.api.transactions.markers import MarkersHandler
 from pylog_broker.api.transactions.offsets import TxnOffsetsHandler
 from pylog_broker.api.transactions.producers import TransactionsHandler
+from pylog_broker.api.transactions.range_transactions import RangeTransactionsHandler
 from pylog_broker.api.transactions.sinks import SinksHandler
 from pylog_broker.api.transactions.transaction_admin import TransactionAdminHandler
 from pylog_broker.api.transactions.verification import BatchVerification
@@ -437,6 +438,7 @@ class BrokerService:
             transactions,
             RangesHandler(manager, perform, clock),
             RecordWaitHandler(manager, perform, clock),
+            RangeTransactionsHandler(manager, perform, clock),
         )
 
     def _transaction_parts(

@@ -48,6 +48,7 @@ from pylog_broker.replication.messages import (
     PartitionState,
     Produce,
     RangeQuery,
+    RangeTransactionsQuery,
     ReadInternal,
     RecordWait,
     ReplicaEpochEnd,
@@ -62,6 +63,7 @@ from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.produces import Produces
 from pylog_broker.replication.proposals import IsrProposals
 from pylog_broker.replication.range_splits import range_look_ups
+from pylog_broker.replication.range_transactions import transaction_look_ups
 from pylog_broker.replication.rebuilds import Rebuilds
 from pylog_broker.replication.record_waits import RecordWaits
 from pylog_broker.replication.replica_fetches import ReplicaFetches
@@ -125,6 +127,7 @@ class ReplicaManager:
         self._fetches = Fetches(hosted, room, self._storage_failed, self._damaged)
         self._offsets = offset_look_ups(hosted, room, self._storage_failed)
         self._ranges = range_look_ups(hosted, room, self._storage_failed)
+        self._range_transactions = transaction_look_ups(hosted, room, self._storage_failed)
         self._record_waits = RecordWaits(hosted, room)
         self._internal_logs = InternalLogs(
             hosted, room, self._produces, self._storage_failed, self._damaged
@@ -184,6 +187,7 @@ class ReplicaManager:
         self._fetches.cancel(token)
         self._offsets.cancel(token)
         self._ranges.cancel(token)
+        self._range_transactions.cancel(token)
         self._replica_fetches.cancel(token)
 
     def topic_config(self, topic_partition: TopicPartition) -> TopicConfig | None:
@@ -211,6 +215,16 @@ class ReplicaManager:
         self._ranges.ask(queries, token)
         return self._finish()
 
+    def describe_transactions(
+        self, now_ms: int, queries: Sequence[RangeTransactionsQuery], token: object
+    ) -> list[Effect]:
+        """The transactions of ranges: RangeTransactionsDescribed now, or when the pages that a
+        look-up needs were read.
+        """
+        self._room.begin(now_ms)
+        self._range_transactions.ask(queries, token)
+        return self._finish()
+
     def await_records(self, now_ms: int, request: RecordWait, token: object) -> list[Effect]:
         """RecordsArrived now, or when there are so many records, or after the wait."""
         self._room.begin(now_ms)
@@ -229,6 +243,7 @@ class ReplicaManager:
         self._fetches.on_cold_read(read)
         self._offsets.on_cold_read(read)
         self._ranges.on_cold_read(read)
+        self._range_transactions.on_cold_read(read)
         self._internal_logs.on_cold_read(read)
         self._replica_fetches.on_cold_read(read)
         self._rebuilds.on_cold_read(read)

@@ -27,6 +27,8 @@ from pylog.model import (
     RangeSplit,
     TopicId,
     TopicPartition,
+    TransactionName,
+    TransactionSpan,
 )
 from pylog.records.batch import Buffer
 from pylog.records.kernels_pure import RecordsSummary
@@ -366,6 +368,35 @@ class RangeAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class RangeTransactionsQuery:
+    """A request for the transactions whose commit markers have `start <= offset < end`; with `end`
+    -1 all from `start` on, and those that are open. `named`: only these. pylog's own.
+
+    At most `spans_max` that the log remembers are told at once, and `headers_max` batches are read.
+    """
+
+    topic_partition: TopicPartition
+    start: int
+    end: int = -1
+    named: frozenset[TransactionName] | None = None
+    spans_max: int = 1_000
+    headers_max: int = 1_000
+    current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTransactionsAnswer:
+    """The spans, and the offset from which to ask on; -1: these are all."""
+
+    topic_partition: TopicPartition
+    failure: Failure | None = None
+    topic_id: TopicId | None = None
+    last_stable_offset: Offset = Offset(-1)
+    spans: tuple[TransactionSpan, ...] = ()
+    next_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class WaitedPartition:
     """A partition whose records from `offset` on are waited for."""
 
@@ -555,6 +586,14 @@ class RangesSplit:
 
 
 @dataclass(frozen=True, slots=True)
+class RangeTransactionsDescribed:
+    """The transactions that somebody asked for, in the order of the queries."""
+
+    token: object
+    answers: tuple[RangeTransactionsAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ColdRead:
     """An answer needs pages that are not in memory, or a log what its batches say: call `read()`
     on a pool thread, then `on_cold_read(now_ms, self)`.
@@ -664,6 +703,7 @@ Effect = (
     | DeleteRecordsDone
     | OffsetsListed
     | RangesSplit
+    | RangeTransactionsDescribed
     | RecordsArrived
     | InternalRead
     | InternalAppended

@@ -349,6 +349,14 @@ SPLIT_RANGES: Final = UnaryApi(
 AWAIT_RECORDS: Final = UnaryApi(
     10_005, "Log", "AwaitRecords", log_pb2.AwaitRecordsRequest, log_pb2.AwaitRecordsResponse
 )
+# Kafka's DescribeProducers tells of open transactions alone.
+DESCRIBE_TRANSACTIONS_IN_RANGE: Final = UnaryApi(
+    10_006,
+    "Log",
+    "DescribeTransactionsInRange",
+    log_pb2.DescribeTransactionsInRangeRequest,
+    log_pb2.DescribeTransactionsInRangeResponse,
+)
 # Kafka has no sinks of queries.
 BEGIN_SINK_TASK: Final = UnaryApi(
     10_100, "Sink", "BeginSinkTask", sink_pb2.BeginSinkTaskRequest, sink_pb2.BeginSinkTaskResponse
@@ -438,6 +446,7 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     SEND,
     SPLIT_RANGES,
     AWAIT_RECORDS,
+    DESCRIBE_TRANSACTIONS_IN_RANGE,
     BEGIN_SINK_TASK,
     RENEW_SINK_TASK,
     PREPARE_SINK_TASK,

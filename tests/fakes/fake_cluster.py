@@ -80,6 +80,9 @@ class FakeCluster:
         self.produce_requests: list[log_pb2.ProduceRequest] = []
         self.waits: list[log_pb2.AwaitRecordsRequest] = []
         self.split_requests: list[log_pb2.SplitRangesRequest] = []
+        self.describe_requests: list[log_pb2.DescribeTransactionsInRangeRequest] = []
+        self.described: dict[TopicPartition, list[log_pb2.DescribedTransactions]] = {}
+        """The answers about a partition's transactions, one after the other; then none."""
         self.fetch_requests: list[log_pb2.FetchRequest] = []
         self.metadata_requests = 0
         self.metadata_by_broker: Counter[int] = Counter()
@@ -553,6 +556,24 @@ class _Service(log_pb2_grpc.LogServicer):
                 if headers:
                     behind = headers[1].base_offset if len(headers) > 1 else asked.end_offset
                     answer.next.end_offset, answer.next.bytes = behind, headers[0].size
+        return response
+
+    def DescribeTransactionsInRange(
+        self, request: log_pb2.DescribeTransactionsInRangeRequest, _context: Any
+    ) -> log_pb2.DescribeTransactionsInRangeResponse:
+        """As the test has laid down."""
+        response = log_pb2.DescribeTransactionsInRangeResponse()
+        with self._cluster.changed:
+            self._cluster.describe_requests.append(request)
+            for asked in request.partitions:
+                answer = response.partitions.add(next_offset=-1)
+                partition = self._cluster.led(self._broker, asked.topic, asked.partition)
+                answers = self._cluster.described.get(TopicPartition(asked.topic, asked.partition))
+                if isinstance(partition, common_pb2.Error):
+                    answer.error.CopyFrom(partition)
+                elif answers:
+                    answer.CopyFrom(answers.pop(0))
+                answer.topic, answer.partition = asked.topic, asked.partition
         return response
 
     def AwaitRecords(

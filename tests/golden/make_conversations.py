@@ -44,6 +44,7 @@ from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.ranges import RangesHandler
 from pylog_broker.api.record_waits import RecordWaitHandler
 from pylog_broker.api.request_memory import RequestMemory
+from pylog_broker.api.transactions.range_transactions import RangeTransactionsHandler
 from pylog_broker.config import BrokerConfig
 from pylog_broker.framed.connection import StreamConnection
 from pylog_broker.framed.server import LISTENER, StreamServer
@@ -114,6 +115,7 @@ class Broker:
             cast(Any, None),
             RangesHandler(manager, self._perform, clock),
             RecordWaitHandler(manager, self._perform, clock),
+            RangeTransactionsHandler(manager, self._perform, clock),
         )
         self._gate = Gate(clock, print)
         self._gate.quotas.add_listener(LISTENER, 100)

@@ -140,6 +140,13 @@ def many_requests(topic: str) -> Iterator[tuple[str, str, Any]]:
     )
     yield (
         "Log",
+        "DescribeTransactionsInRange",
+        pb.DescribeTransactionsInRangeRequest(
+            partitions=[pb.TransactionRange(topic=topic, partition=n) for n in every]
+        ),
+    )
+    yield (
+        "Log",
         "AwaitRecords",
         pb.AwaitRecordsRequest(
             partitions=[pb.WaitedPartition(topic=topic, partition=n) for n in every]
@@ -205,6 +212,12 @@ def test_33_a_partition_twice_in_one_request(raw: RawClient, topic: str) -> None
         stub.SplitRanges(
             pb.SplitRangesRequest(partitions=[pb.RangeToSplit(topic=topic)] * 2), timeout=10
         ).partitions,
+        stub.DescribeTransactionsInRange(
+            pb.DescribeTransactionsInRangeRequest(
+                partitions=[pb.TransactionRange(topic=topic)] * 2
+            ),
+            timeout=10,
+        ).partitions,
     ]
     for answer in answers:
         assert [item.error.code for item in answer] == [errors.InvalidRequest.code] * 2
@@ -233,6 +246,11 @@ def test_34_leader_epochs_of_the_past_and_the_future(raw: RawClient, cluster: Lo
             part = log_pb2.RangeToSplit(topic="epochs", current_leader_epoch=asked)
             split = stub.SplitRanges(log_pb2.SplitRangesRequest(partitions=[part]), timeout=10)
             assert split.partitions[0].error.code == expected
+            within = log_pb2.TransactionRange(topic="epochs", current_leader_epoch=asked)
+            described = stub.DescribeTransactionsInRange(
+                log_pb2.DescribeTransactionsInRangeRequest(partitions=[within]), timeout=10
+            )
+            assert described.partitions[0].error.code == expected
     finally:
         for broker in cluster.brokers:
             if not cluster._nodes[broker].running:

@@ -20,7 +20,7 @@ proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, Self
 
 from pylog.errors import KafkaStorageError, OffsetOutOfRange
@@ -31,6 +31,8 @@ from pylog.model import (
     RangeSplit,
     TopicId,
     TopicPartition,
+    TransactionName,
+    TransactionSpan,
 )
 from pylog_broker.config import TopicConfig
 from pylog_broker.storage.errors import CorruptSegment
@@ -542,6 +544,60 @@ class Log:
         """
         self._guard.check()
         return self._reader.aborted_transactions(offset, upper_bound)
+
+    def transactions(
+        self,
+        start: int,
+        end: int = -1,
+        *,
+        high_watermark: int,
+        named: Collection[TransactionName] | None = None,
+        spans_max: int,
+        headers_max: int,
+        nowait: bool = False,
+    ) -> tuple[list[TransactionSpan], int]:
+        """The transactions with committed commit markers in [start, end), and the offset from which
+        to ask on, -1 when these are all. `end` -1: all from `start` on, and those that are open.
+        `named`: only these.
+
+        The newest ones stand in memory. Before those, batches are read, and the answer has also
+        what is open where it stops. Raises KafkaStorageError, and with `nowait` PagesCold.
+        """
+        self._guard.check()
+        states = self._producers.now
+        start = max(start, self._bounds.start)
+        upper = high_watermark if end < 0 else min(end, high_watermark)
+        known_from = min(states.committed.known_from, upper)
+        if start < known_from:
+            if named is None or any(map(states.may_have_ended, self._older(named, start))):
+                found, reached = self._reader.transactions(
+                    start, known_from, headers_max, nowait=nowait
+                )
+                if named is not None:
+                    found = [span for span in found if span.name in named]
+                return found, reached
+            start = known_from
+        found = []
+        for span in states.committed.spans(start, upper):
+            if named is None or span.name in named:
+                if len(found) >= spans_max:
+                    return found, found[-1].marker + 1
+                found.append(span)
+        if end < 0:
+            found += [
+                span._replace(marker=-1)
+                for span in (
+                    *states.committed.spans(high_watermark, self._bounds.end),
+                    *states.open_transactions(),
+                )
+                if named is None or span.name in named
+            ]
+        return found, -1
+
+    def _older(self, named: Collection[TransactionName], start: int) -> set[TransactionName]:
+        """Those of these transactions that memory does not know to have ended behind `start`."""
+        known = self._producers.now.committed.spans(start, self._bounds.end)
+        return {*named}.difference(span.name for span in known)
 
     def replace_segments(self, bases: list[int], cleaned: Segment) -> list[str] | None:
         """Put a cleaned segment in the place of full ones; the paths that may go later. None when

@@ -5,10 +5,11 @@ Everything here raises KafkaStorageError; what `read` is asked for may have rott
 
 from __future__ import annotations
 
-from pylog.model import OffsetAndTimestamp, RangeSplit
+from pylog.model import OffsetAndTimestamp, RangeSplit, TransactionSpan
 from pylog_broker.storage.files import Files
 from pylog_broker.storage.indexes.txn_index import AbortedTransaction
 from pylog_broker.storage.log.guard import FaultGuard
+from pylog_broker.storage.producers.transaction_scan import scan_transactions
 from pylog_broker.storage.recovery.gaps import Gaps
 from pylog_broker.storage.segments.range_split import split
 from pylog_broker.storage.segments.segment_list import SegmentList
@@ -107,6 +108,23 @@ class LogReader:
                 piece_bytes=piece_bytes,
                 pieces_max=pieces_max,
                 even=even,
+                opened=self._segments.opened,
+                nowait=nowait,
+            )
+
+    def transactions(
+        self, start: int, end: int, headers_max: int, *, nowait: bool
+    ) -> tuple[list[TransactionSpan], int]:
+        """The transactions of [start, end) by its batches (see `transaction_scan`); with `nowait`
+        it may raise PagesCold.
+        """
+        with self._guard.io("looking up transactions", reads=True):
+            return scan_transactions(
+                self._files,
+                self._segments.from_offset(start),
+                start=start,
+                end=end,
+                headers_max=headers_max,
                 opened=self._segments.opened,
                 nowait=nowait,
             )

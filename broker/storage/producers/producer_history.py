@@ -177,7 +177,7 @@ class ProducerHistory:
         """
         snapshot, companion = self._paths(offset)
         try:
-            return read_states(self._files, snapshot, companion, self._budget)
+            return read_states(self._files, snapshot, companion, self._budget, offset)
         except (OSError, BadSnapshot) as error:
             if is_of_the_moment(error):
                 raise

@@ -34,10 +34,12 @@ from pylog.errors import (
     TransactionCoordinatorFenced,
     UnknownProducerId,
 )
+from pylog.model import TransactionName, TransactionSpan
 from pylog.records.batch import CONTROL_BIT, SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
 from pylog.records.builder import ControlType, read_control
 from pylog.records.reader import decode_columns
 from pylog_broker.storage.indexes.txn_index import AbortedTransaction
+from pylog_broker.storage.producers.committed_transactions import CommittedTransactions
 from pylog_broker.storage.producers.producer_budget import ProducerBudget
 from pylog_broker.storage.producers.producer_entry import (
     BATCH,
@@ -97,6 +99,8 @@ class ProducerStates:
         self._packed: dict[int, bytes] = given if packed is None else packed
         self._budget = budget or ProducerBudget()
         self.forgot = forgot
+        self.committed = CommittedTransactions()
+        """The newest transactions that were committed."""
         # (first offset, offset of the end marker) of transactions that ended, oldest marker first,
         # until the high watermark passes the marker
         self._completed: list[tuple[int, int]] = []
@@ -289,6 +293,12 @@ class ProducerStates:
             if marker is not None and marker.aborts:
                 stable = min(self._open, default=last_offset + 1)
                 aborted = AbortedTransaction(producer_id, start, last_offset, stable)
+        if marker is None or not marker.aborts:
+            if start >= 0:
+                self.committed.add(producer_id, entry.epoch, start, last_offset)
+            else:  # nothing written here; from version 2 on a marker has the epoch behind
+                epoch = header.producer_epoch - 1
+                self.committed.add(producer_id, epoch, base_offset, last_offset)
         coordinator_epoch = entry.coordinator_epoch if marker is None else marker.coordinator_epoch
         batches = entry.batches if entry.epoch == header.producer_epoch else ()
         self._packed[producer_id] = pack(
@@ -376,6 +386,27 @@ class ProducerStates:
         unstable = min((*self._open, *(first for first, _ in self._completed)), default=None)
         return high_watermark if unstable is None else min(unstable, high_watermark)
 
+    def open_transactions(self) -> list[TransactionSpan]:
+        """The transactions without a marker."""
+        found = []
+        for first, producer_id in self._open.items():
+            (epoch, _) = EPOCH_AND_SEQUENCE.unpack_from(self._packed[producer_id])
+            found.append(TransactionSpan(TransactionName(producer_id, epoch), first))
+        return found
+
+    def may_have_ended(self, name: TransactionName) -> bool:
+        """Whether the log may have a marker of this transaction.
+
+        A producer that is not known has written nothing for `producer.id.expiration.ms`, and a
+        transaction whose markers are on their way has not stood still so long.
+        """
+        packed = self._packed.get(name.producer_id)
+        if packed is None:
+            return False
+        (epoch, _) = EPOCH_AND_SEQUENCE.unpack_from(packed)
+        # Under version 1 the marker has the epoch of the batches, as an open transaction has.
+        return epoch > name.producer_epoch or (epoch == name.producer_epoch and not is_open(packed))
+
     def count_in(self, budget: ProducerBudget) -> None:
         """Have producers that come from now on count in another budget."""
         self._budget = budget
@@ -385,6 +416,7 @@ class ProducerStates:
         self._packed.clear()
         self._open.clear()
         self._completed.clear()
+        self.committed.clear()
         self.forgot = False
 
 

@@ -63,7 +63,11 @@ class RebuildTask:
         for snapshot in self._snapshots:
             try:
                 self.states = read_states(
-                    self._files, snapshot.path, snapshot.companion, ProducerBudget()
+                    self._files,
+                    snapshot.path,
+                    snapshot.companion,
+                    ProducerBudget(),
+                    snapshot.offset,
                 )
             except (OSError, BadSnapshot) as error:
                 if is_of_the_moment(error):
@@ -83,15 +87,18 @@ class RebuildTask:
 
 
 def read_states(
-    files: Files, snapshot: str, companion: str, budget: ProducerBudget
+    files: Files, snapshot: str, companion: str, budget: ProducerBudget, offset: int
 ) -> ProducerStates:
-    """The state of a snapshot file. OSError, BadSnapshot."""
+    """The state of a snapshot file, which stands before `offset`. OSError, BadSnapshot."""
     data = files.read_all(snapshot)
     more = files.read_all(companion) if files.exists(companion) else None
     packed, forgot = restore(data, more)
     if more is None and not packed:
-        return ProducerStates(budget=budget)
-    return ProducerStates(packed=packed, forgot=forgot, budget=budget)
+        states = ProducerStates(budget=budget)
+    else:
+        states = ProducerStates(packed=packed, forgot=forgot, budget=budget)
+    states.committed.known_from = offset
+    return states
 
 
 def headers_in(

@@ -9,10 +9,18 @@ this one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pylog import errors
 from pylog.client.background import LoopThread, close_at_exit, shared_loop
@@ -22,6 +30,7 @@ from pylog.client.cluster.metadata import Leader, TopicInfo
 from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import metadata_request, snapshot_of
 from pylog.client.ranges.fetch_lines import FetchLines
+from pylog.client.ranges.found_transactions import FoundTransactions
 from pylog.client.ranges.range_fetcher import (
     Batches,
     Damaged,
@@ -33,7 +42,14 @@ from pylog.client.ranges.range_fetcher import (
     still_there,
 )
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.model import LATEST_TIMESTAMP, RangePiece, RangeSplit, TopicPartition
+from pylog.model import (
+    LATEST_TIMESTAMP,
+    RangePiece,
+    RangeSplit,
+    TopicPartition,
+    TransactionName,
+    TransactionSpan,
+)
 from pylog.rpc import apis
 from pylog.rpc.v1 import log_pb2
 
@@ -44,10 +60,18 @@ __all__ = [
     "RangeReader",
     "RangeToSplit",
     "Skipped",
+    "TooManyTransactions",
     "TopicGone",
 ]
 
 T = TypeVar("T")
+
+NAMED_A_CALL: Final = 10_000
+"""As many transactions as a broker lets one request name."""
+
+
+class TooManyTransactions(Exception):
+    """More than the caller wants to know of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +358,105 @@ class RangeReader:
             for answer in answers
             for p in sound(answer.partitions)
         }
+
+    def transactions(
+        self,
+        ranges: Mapping[TopicPartition, tuple[int, int]],
+        named: Collection[TransactionName] = (),
+        *,
+        spans_max: int | None = None,
+    ) -> dict[TopicPartition, list[TransactionSpan]]:
+        """The committed transactions with markers in each range (start, end), as of now. With the
+        end -1 all from the start on, and those that are open. `named`: only these, unless none is.
+
+        `first` is where the transaction has its first record from the start on, or before that.
+        Raises TopicGone when one of the topics does not exist any more, TooManyTransactions for
+        more than `spans_max`.
+        """
+        found = {at: FoundTransactions() for at in ranges}
+        names = sorted(named)
+        for begin in range(0, max(1, len(names)), NAMED_A_CALL):
+            left = dict(ranges)
+            while left:
+                left = self._describe_some(left, names[begin : begin + NAMED_A_CALL], found)
+                count = sum(len(each) for each in found.values())
+                if spans_max is not None and count > spans_max:
+                    raise TooManyTransactions(f"{count} transactions, and the limit is {spans_max}")
+        return {at: each.spans() for at, each in found.items()}
+
+    def _describe_some(
+        self,
+        ranges: Mapping[TopicPartition, tuple[int, int]],
+        named: Sequence[TransactionName],
+        found: Mapping[TopicPartition, FoundTransactions],
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """The part of each range of which brokers have not told."""
+
+        async def attempt(timeout_s: float) -> list[log_pb2.DescribedTransactions]:
+            return await self._describe(ranges, named, timeout_s)
+
+        answers = self._thread.run(
+            self._cluster.retrying(attempt, self._timeout_ms, "asking for transactions")
+        )
+        left = {}
+        for p in answers:
+            at = TopicPartition(p.topic, p.partition)
+            start, end = ranges[at]
+            spans = [
+                TransactionSpan(
+                    TransactionName(each.producer_id, each.producer_epoch),
+                    each.first_offset,
+                    each.marker_offset,
+                )
+                for each in p.transactions
+            ]
+            found[at].add(spans, whole=p.next_offset < 0)
+            if p.next_offset >= 0:
+                if p.next_offset <= start:
+                    raise errors.UnknownServerError(
+                        f"{at}: asked for transactions from {start} on, its leader told of none "
+                        f"and says to ask from {p.next_offset} on"
+                    )
+                left[at] = p.next_offset, end
+        return left
+
+    async def _describe(
+        self,
+        ranges: Mapping[TopicPartition, tuple[int, int]],
+        named: Sequence[TransactionName],
+        timeout_s: float,
+    ) -> list[log_pb2.DescribedTransactions]:
+        def request(
+            led: Mapping[TopicPartition, Leader],
+        ) -> log_pb2.DescribeTransactionsInRangeRequest:
+            return log_pb2.DescribeTransactionsInRangeRequest(
+                partitions=[
+                    log_pb2.TransactionRange(
+                        topic=at.topic,
+                        partition=at.partition,
+                        current_leader_epoch=leader.epoch,
+                        start_offset=ranges[at][0],
+                        end_offset=ranges[at][1],
+                    )
+                    for at, leader in led.items()
+                ],
+                named=[
+                    log_pb2.TransactionName(
+                        producer_id=name.producer_id, producer_epoch=name.producer_epoch
+                    )
+                    for name in named
+                ],
+            )
+
+        for topic in dict.fromkeys(at.topic for at in ranges):
+            await still_there(self._cluster, topic, "", timeout_s * 1000)
+        answers = await self._ask_leaders(
+            list(ranges),
+            lambda server, led: server.call(
+                apis.DESCRIBE_TRANSACTIONS_IN_RANGE, request(led), timeout_s
+            ),
+        )
+        return [each for answer in answers for each in sound(answer.partitions)]
 
     def await_records(
         self, offsets: Mapping[TopicPartition, int], count: int, wait_ms: int

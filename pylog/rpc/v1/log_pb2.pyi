@@ -393,6 +393,72 @@ class WaitedPartitionEnd(_message.Message):
     end_offset: int
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
+class DescribeTransactionsInRangeRequest(_message.Message):
+    __slots__ = ("partitions", "named")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    NAMED_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[TransactionRange]
+    named: _containers.RepeatedCompositeFieldContainer[TransactionName]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[TransactionRange, _Mapping]]] = ..., named: _Optional[_Iterable[_Union[TransactionName, _Mapping]]] = ...) -> None: ...
+
+class TransactionRange(_message.Message):
+    __slots__ = ("topic", "partition", "current_leader_epoch", "start_offset", "end_offset")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    current_leader_epoch: int
+    start_offset: int
+    end_offset: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+
+class TransactionName(_message.Message):
+    __slots__ = ("producer_id", "producer_epoch")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    producer_epoch: int
+    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ...) -> None: ...
+
+class DescribeTransactionsInRangeResponse(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[DescribedTransactions]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[DescribedTransactions, _Mapping]]] = ...) -> None: ...
+
+class DescribedTransactions(_message.Message):
+    __slots__ = ("error", "topic", "partition", "topic_id", "last_stable_offset", "next_offset", "transactions")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    topic: str
+    partition: int
+    topic_id: str
+    last_stable_offset: int
+    next_offset: int
+    transactions: _containers.RepeatedCompositeFieldContainer[TransactionSpan]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., topic_id: _Optional[str] = ..., last_stable_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., transactions: _Optional[_Iterable[_Union[TransactionSpan, _Mapping]]] = ...) -> None: ...
+
+class TransactionSpan(_message.Message):
+    __slots__ = ("producer_id", "producer_epoch", "first_offset", "marker_offset")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MARKER_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    marker_offset: int
+    def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., first_offset: _Optional[int] = ..., marker_offset: _Optional[int] = ...) -> None: ...
+
 class InitProducerIdRequest(_message.Message):
     __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "client_id", "delivery_timeout_ms", "enable_2pc", "keep_prepared_txn")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]

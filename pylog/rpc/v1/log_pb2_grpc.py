@@ -91,6 +91,11 @@ class LogStub:
                 request_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsRequest.SerializeToString,
                 response_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsResponse.FromString,
                 _registered_method=True)
+        self.DescribeTransactionsInRange = channel.unary_unary(
+                '/pylog.v1.Log/DescribeTransactionsInRange',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.DescribeTransactionsInRangeRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.DescribeTransactionsInRangeResponse.FromString,
+                _registered_method=True)
 
 
 class LogServicer:
@@ -177,6 +182,13 @@ class LogServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeTransactionsInRange(self, request, context):
+        """The committed and open transactions of ranges of offsets, for readers that split none of them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LogServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -234,6 +246,11 @@ def add_LogServicer_to_server(servicer, server):
                     servicer.AwaitRecords,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsRequest.FromString,
                     response_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsResponse.SerializeToString,
+            ),
+            'DescribeTransactionsInRange': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeTransactionsInRange,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.DescribeTransactionsInRangeRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.DescribeTransactionsInRangeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -535,6 +552,33 @@ class Log:
             '/pylog.v1.Log/AwaitRecords',
             pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsRequest.SerializeToString,
             pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeTransactionsInRange(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Log/DescribeTransactionsInRange',
+            pylog_dot_rpc_dot_v1_dot_log__pb2.DescribeTransactionsInRangeRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_log__pb2.DescribeTransactionsInRangeResponse.FromString,
             options,
             channel_credentials,
             insecure,

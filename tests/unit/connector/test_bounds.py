@@ -6,10 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from pylog.client.ranges.range_reader import RangeToSplit
+from pylog.client.ranges.range_reader import RangeToSplit, TooManyTransactions, TopicGone
 from pylog.errors import RequestTimedOut, UnsupportedVersion
-from pylog.model import RangeSplit, TopicPartition
+from pylog.model import RangeSplit, TopicPartition, TransactionName, TransactionSpan
 from pylog_connector import bounds, errors
+from pylog_connector.cut_finder import TooMany
+from pylog_connector.errors import ReadFailed
 from pylog_connector.lag import NOTHING_TOLD, Unread
 from pylog_connector.options import source_options
 
@@ -124,3 +126,41 @@ def test_bytes_are_told_of_not_too_many_partitions(monkeypatch: pytest.MonkeyPat
     assert source.unread(most) == Unread(dict.fromkeys(most, 5))
     leaders.late = True
     assert source.unread(most) == NOTHING_TOLD
+
+
+def test_transactions_are_asked_of_leaders(monkeypatch: pytest.MonkeyPatch) -> None:
+    at, name = TopicPartition("a", 0), TransactionName(1, 0)
+    outcomes: list[Exception | None] = [
+        None,
+        TopicGone("topic a was deleted"),
+        TooManyTransactions("2 transactions, and the limit is 1"),
+        RequestTimedOut("bootstrap_servers does not answer"),
+    ]
+
+    class Leaders:
+        def transactions(
+            self, ranges: object, named: object, *, spans_max: int | None
+        ) -> dict[TopicPartition, list[TransactionSpan]]:
+            assert (ranges, named, spans_max) == ({at: (3, -1)}, [name], 1)
+            outcome = outcomes.pop(0)
+            if outcome is not None:
+                raise outcome
+            return {at: []}
+
+    monkeypatch.setattr(bounds, "reader_for", lambda options: Leaders())
+    options = {"pylog.bootstrap.servers": "h:1", "subscribe": "a"}
+    source = bounds.BoundsReader(source_options(options, streaming=True))
+
+    def ask() -> object:
+        return source.transactions({at: (3, -1)}, [name], spans_max=1)
+
+    assert ask() == {at: []}
+    assert ask() is None
+    with pytest.raises(TooMany):
+        ask()
+    with pytest.raises(ReadFailed) as error:
+        ask()
+    assert str(error.value).endswith(
+        "pylog.consistent.cut: cannot look up the transactions of a-0: pylog.bootstrap.servers "
+        "does not answer"
+    )

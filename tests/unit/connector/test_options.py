@@ -70,6 +70,7 @@ def test_every_option_is_honoured_and_names_ignore_case() -> None:
             "fetchOffset.retryIntervalMs": "10",
             "includeHeaders": "TRUE",
             "failOnDataLoss": "false",
+            "pylog.consistent.cut": "True",
             "pylog.Fetch.Max.Wait.Ms": "100",
             "pylog.client.routing": "gateway",
         },
@@ -89,6 +90,7 @@ def test_every_option_is_honoured_and_names_ignore_case() -> None:
     assert options.client["default.api.timeout.ms"] == 512
     assert (options.retries, options.retry_ms) == (0, 10)
     assert options.include_headers
+    assert options.consistent_cut
     assert not options.fail_on_data_loss
     assert options.client["fetch.max.wait.ms"] == 100
     assert options.client["client.routing"] == "gateway"
@@ -272,6 +274,21 @@ def test_readers_of_sparks_see_committed_records_unless_told_otherwise() -> None
     assert source_options(READ, streaming=True).client["isolation.level"] == "read_committed"
 
 
+@pytest.mark.parametrize("streaming", [True, False])
+def test_a_consistent_cut_is_of_committed_records(streaming: bool) -> None:
+    cut = {**READ, "pylog.consistent.cut": "true"}
+    assert source_options(cut, streaming=streaming).consistent_cut
+    uncommitted = {"pylog.isolation.level": "read_uncommitted"}
+    with pytest.raises(errors.OptionNotApplicable) as error:
+        source_options(cut | uncommitted, streaming=streaming)
+    refused(error, "pylog.consistent.cut='true'", "pylog.isolation.level=read_uncommitted")
+    off = cut | uncommitted | {"pylog.consistent.cut": "false"}
+    assert not source_options(off, streaming=streaming).consistent_cut
+    with pytest.raises(errors.OptionNotApplicable) as error:
+        sink_options({**WRITE, "pylog.consistent.cut": "true"})
+    refused(error, "pylog.consistent.cut='true'", "option of the source")
+
+
 @pytest.mark.parametrize(
     "name", ["auto.offset.reset", "key.deserializer", "enable.auto.commit", "partitioner"]
 )
@@ -309,6 +326,7 @@ WRONG_OF_SOURCES = {
     "maxBytesPerPartition": [*NUMBER, "0b", "64x", "9007199254740992k"],
     "includeHeaders": ["", "yes", "1"],
     "failOnDataLoss": ["", "maybe", "0"],
+    "pylog.consistent.cut": ["", "yes", "1"],
     "kafkaConsumer.pollTimeoutMs": [*NUMBER, str(2**31)],
     "fetchOffset.numRetries": ["-1", "x", "101"],
     "fetchOffset.retryIntervalMs": ["-1", "x", "600001"],

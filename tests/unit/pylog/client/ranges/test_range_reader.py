@@ -13,12 +13,20 @@ from pylog.client.ranges.range_reader import (
     RangeReader,
     RangeToSplit,
     Skipped,
+    TooManyTransactions,
     TopicGone,
 )
 from pylog.client.settings import CONSUMER_SETTINGS
-from pylog.model import RangePiece, RangeSplit, TopicPartition
+from pylog.model import (
+    RangePiece,
+    RangeSplit,
+    TopicPartition,
+    TransactionName,
+    TransactionSpan,
+)
 from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch
+from pylog.rpc.v1 import log_pb2
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_topics import FakePartition
 
@@ -434,3 +442,63 @@ def test_a_leader_that_has_changed_does_not_wait(cluster: FakeCluster, reader: R
     cluster.move_leader("a", 0, 2 if topic.partitions[0].leader == 1 else 1)
     with pytest.raises(errors.NotLeaderOrFollower):
         reader.await_records({A0: 0}, 1, 20_000)
+
+
+# ---- transactions -------------------------------------------------------------------------------
+
+
+def told(next_offset: int, *spans: tuple[int, int, int]) -> log_pb2.DescribedTransactions:
+    """One answer of a leader: producer ids, first offsets and markers."""
+    return log_pb2.DescribedTransactions(
+        next_offset=next_offset,
+        transactions=[
+            log_pb2.TransactionSpan(producer_id=p, first_offset=first, marker_offset=marker)
+            for p, first, marker in spans
+        ],
+    )
+
+
+def test_transactions_are_put_together_of_as_many_answers_as_it_takes(
+    cluster: FakeCluster, reader: RangeReader
+) -> None:
+    cluster.create_topic("a", partitions=2)
+    a1 = TopicPartition("a", 1)
+    reader.topics(["a"])
+    cluster.described[A0] = [told(5, (1, 2, 3), (2, 4, -1)), told(9, (3, 6, -1)), told(-1)]
+    cluster.described[A0][2].transactions.add(producer_id=2, first_offset=5, marker_offset=10)
+    cluster.described[a1] = [told(-1, (1, 0, -1))]
+    found = reader.transactions({A0: (2, -1), a1: (0, -1)})
+    one, two = TransactionName(1, 0), TransactionName(2, 0)
+    assert found == {
+        A0: [TransactionSpan(one, 2, 3), TransactionSpan(two, 4, 10)],
+        a1: [TransactionSpan(one, 0, -1)],
+    }
+    asked = [
+        p.start_offset for r in cluster.describe_requests for p in r.partitions if not p.partition
+    ]
+    assert asked == [2, 5, 9]
+
+
+def test_named_transactions_and_bounds_are_asked_for(
+    cluster: FakeCluster, reader: RangeReader
+) -> None:
+    cluster.create_topic("a")
+    reader.topics(["a"])
+    assert reader.transactions({A0: (2, 8)}, [TransactionName(4, 1)]) == {A0: []}
+    [request] = cluster.describe_requests
+    assert [(each.producer_id, each.producer_epoch) for each in request.named] == [(4, 1)]
+    assert (request.partitions[0].start_offset, request.partitions[0].end_offset) == (2, 8)
+    cluster.described[A0] = [told(-1, (1, 2, 3), (2, 4, 5))]
+    with pytest.raises(TooManyTransactions):
+        reader.transactions({A0: (0, -1)}, spans_max=1)
+    cluster.described[A0] = [told(7)]
+    with pytest.raises(errors.UnknownServerError, match="from 7 on"):
+        reader.transactions({A0: (7, -1)})
+
+
+def test_transactions_of_a_topic_that_is_gone(cluster: FakeCluster, reader: RangeReader) -> None:
+    cluster.create_topic("a")
+    reader.topics(["a"])
+    del cluster.topics["a"]
+    with pytest.raises(TopicGone):
+        reader.transactions({A0: (0, -1)})
