@@ -122,6 +122,11 @@ DESCRIBED: Final[dict[str, Described]] = {
         "Streams only: what the query has finished is committed to this group, for tools to show "
         "its lag. The checkpoint remains what counts. Refused while the group has live members.",
     ),
+    "pylog.read.lease": Described(
+        "true or false", "true",
+        "Whether brokers keep the records of a batch from retention and compaction until it is "
+        "done, as far as `read.lease.max.bytes` and `read.lease.timeout.ms` of brokers let them.",
+    ),
     "topic": Described(
         "a topic's name", "the column `topic`",
         "Sink: where all rows go. Without it the rows name their topic.",

@@ -38,6 +38,7 @@ from pylog_connector.option_names import (
     OWN,
     PREFIX,
     PREPARED_TIMEOUT,
+    READ_LEASE,
     SELECTIONS,
     SINK,
     SINK_CLIENT,
@@ -78,6 +79,7 @@ from pylog_connector.values import (
 
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 
+READ_LEASE_DEFAULT: Final = True
 EXACTLY_ONCE_DEFAULT: Final = True
 PREPARED_TIMEOUT_MS: Final = 15 * 60_000
 IDEMPOTENCY_RETENTION_MS: Final = 7 * 86_400_000
@@ -110,6 +112,7 @@ class SourceOptions:
     retries: int | None = None
     retry_ms: int | None = None
     commit_group: str | None = None
+    read_lease: bool = READ_LEASE_DEFAULT
     client: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_option: str = BOOTSTRAP
 
@@ -157,6 +160,7 @@ def check_values(options: Mapping[str, str]) -> None:
     _commit_group(given)
     if "topic" in given:
         topic_name("topic", given["topic"])
+    _flag(given, READ_LEASE, default=False)
     _flag(given, EXACTLY_ONCE, default=False)
     _flag(given, TAKEOVER, default=False)
     for name, most in _TEXTS.items():
@@ -303,6 +307,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         retries=_number(given, "fetchOffset.numRetries", low=0, high=100),
         retry_ms=_number(given, "fetchOffset.retryIntervalMs", low=0, high=600_000),
         commit_group=commit_group,
+        read_lease=_flag(given, READ_LEASE, default=READ_LEASE_DEFAULT),
         client=client,
         bootstrap_option=_bootstrap_option(given),
     )

@@ -32,6 +32,7 @@ from pylog_connector.errors import ReadFailed
 from pylog_connector.group_commits import GroupCommits
 from pylog_connector.group_progress import flat
 from pylog_connector.lag import NOTHING_TOLD, Lag, Unread
+from pylog_connector.leases import StreamLeases, lease_batch
 from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
 from pylog_connector.options import SourceOptions
 from pylog_connector.plainly import plainly, plainly_each
@@ -46,7 +47,7 @@ from pylog_connector.planning import (
     stream_ranges,
 )
 from pylog_connector.positions import Bound
-from pylog_connector.ranges import ReadRange
+from pylog_connector.ranges import PlannedLease, ReadRange
 from pylog_connector.reading import read_ranges
 from pylog_connector.splitting import packed, split
 
@@ -86,6 +87,14 @@ WARNINGS_MAX: Final = 1_000
 """The number of warnings that are remembered, so as not to say the same at each trigger."""
 
 
+class LeasedPartition(InputPartition):
+    """The ranges of one task of a batch read, and the lease on all of it, which the task renews."""
+
+    def __init__(self, value: tuple[ReadRange, ...], lease: PlannedLease) -> None:
+        super().__init__(value)
+        self.lease = lease
+
+
 class BatchReader(DataSourceReader):
     """Reads what the options name, once per query on the DataFrame."""
 
@@ -121,12 +130,15 @@ class BatchReader(DataSourceReader):
             fail_on_data_loss=options.fail_on_data_loss,
             story=source.story,
         )
-        return _tasks(ranges, options)
+        tasks = _tasks(ranges, options)
+        lease = lease_batch(ranges, options) if options.read_lease else None
+        return tasks if lease is None else [LeasedPartition(task.value, lease) for task in tasks]
 
     @plainly_each
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of a task's ranges; none for the empty plan, which Spark gives one task."""
-        return read_ranges(partition.value or (), self._options, self._columns)
+        lease = partition.lease if isinstance(partition, LeasedPartition) else None
+        return read_ranges(partition.value or (), self._options, self._columns, lease)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -140,6 +152,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         columns: Sequence[str],
         *,
         bounds_reader: BoundsReader | None = None,
+        leases: StreamLeases | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._options = options
@@ -163,6 +176,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._warned: set[str] = set()
         self._idle = 0
         self._group: GroupCommits | None = None
+        if leases is None and options.read_lease:
+            leases = StreamLeases(options, clock)
+        self._leases = leases
 
     # ---- offsets ------------------------------------------------------------------------------
 
@@ -214,6 +230,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._idle += 1
         if self._group is not None and self._available_now:
             self._group.flush()  # the query ends with this answer, and Spark kills this process
+        if self._leases is not None:
+            self._leases.let_go(at_once=self._available_now)
         return start
 
     def _check_group(self) -> None:
@@ -379,6 +397,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = stream_ranges(
             read_offset(start), read_offset(end), fail_on_data_loss=self._options.fail_on_data_loss
         )
+        if self._leases is not None:
+            self._leases.take(ranges)
         options = self._options
         split_by = options.max_records_per_partition, options.max_bytes_per_partition
         if options.min_partitions is None and split_by == (None, None):
@@ -395,6 +415,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """The query ended. Spark 4.3 does not call it: it kills the process."""
+        if self._leases is not None:
+            self._leases.let_go(at_once=True)
         if self._group is not None:
             self._group.close()
         self._bounds_reader.close()

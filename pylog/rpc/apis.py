@@ -349,6 +349,10 @@ SPLIT_RANGES: Final = UnaryApi(
 AWAIT_RECORDS: Final = UnaryApi(
     10_005, "Log", "AwaitRecords", log_pb2.AwaitRecordsRequest, log_pb2.AwaitRecordsResponse
 )
+# Kafka's readers hold nothing: retention may overtake them.
+LEASE_READS: Final = UnaryApi(
+    10_007, "Log", "LeaseReads", log_pb2.LeaseReadsRequest, log_pb2.LeaseReadsResponse
+)
 # Kafka has no sinks of queries.
 BEGIN_SINK_TASK: Final = UnaryApi(
     10_100, "Sink", "BeginSinkTask", sink_pb2.BeginSinkTaskRequest, sink_pb2.BeginSinkTaskResponse
@@ -438,6 +442,7 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     SEND,
     SPLIT_RANGES,
     AWAIT_RECORDS,
+    LEASE_READS,
     BEGIN_SINK_TASK,
     RENEW_SINK_TASK,
     PREPARE_SINK_TASK,

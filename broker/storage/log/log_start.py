@@ -6,6 +6,8 @@ no room to write it, files must go first: deleting is what makes room.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from pylog.errors import OffsetOutOfRange
 from pylog.model import Offset
 from pylog_broker.storage.errors import PassingStorageError
@@ -79,7 +81,14 @@ class LogStart:
                 self._environment.log_start_moved(self._bounds.start)
         self._bounds.written_start = self._bounds.start
 
-    def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
+    def retain(
+        self,
+        *,
+        high_watermark: int,
+        wall_ms: int,
+        trusted_ms: int | None,
+        hold_back: Callable[[Sequence[tuple[int, int]]], int] | None,
+    ) -> str:
         """`Log.retain`."""
         bounds = self._bounds
         with self._guard.io("looking for old segments"):
@@ -91,18 +100,27 @@ class LogStart:
                 wall_ms=trusted_ms,
                 modified_ms=self._modified_ms,
             )
-        if not doomed.count:
+        count = doomed.count if hold_back is None else self._free(doomed.count, hold_back)
+        if not count:
             return ""
-        if doomed.count == len(self._segments):
+        if count == len(self._segments):
             self._writer.roll(bounds.end, self._parts.config, wall_ms)
             end = bounds.end
         else:  # a cleaned segment may end before the next one begins
-            end = self._segments[doomed.count].base_offset
+            end = self._segments[count].base_offset
         if end <= bounds.start:
             return ""
         bounds.start = end
         self._durable.epochs.truncate_from_start(Offset(end))
         return doomed.reason
+
+    def _free(self, count: int, hold_back: Callable[[Sequence[tuple[int, int]]], int]) -> int:
+        """The number of the first `count` segments that readers do not hold."""
+        bounds, segments = self._bounds, self._segments
+        ends = [*(each.base_offset for each in segments[1 : count + 1]), bounds.end][:count]
+        gone = sum(end <= bounds.start for end in ends)  # nobody can read these any more
+        sizes = (each.size for each in segments[gone:count])
+        return gone + hold_back([*zip(ends[gone:], sizes, strict=True)])
 
     def _modified_ms(self, segment: Segment) -> int:
         status = self._files.stat(segment.log_path)

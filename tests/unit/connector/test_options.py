@@ -323,6 +323,7 @@ WRONG_OF_SOURCES = {
     "pylog.fetch.max.wait.ms": ["-1", "soon"],
     "pylog.isolation.level": ["dirty"],
     "pylog.commit.group": ["", " "],
+    "pylog.read.lease": ["", "yes", "1"],
     "pylog.check.crcs": ["maybe"],
     "pylog.max.partition.fetch.bytes": ["0", "x", str(1 << 40)],
 }
