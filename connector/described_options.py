@@ -123,7 +123,7 @@ DESCRIBED: Final[dict[str, Described]] = {
         "its lag. The checkpoint remains what counts. Refused while the group has live members.",
     ),
     "pylog.read.lease": Described(
-        "true or false", "true",
+        "true or false", "false",
         "Whether brokers keep the records of a batch from retention and compaction until it is "
         "done, as far as `read.lease.max.bytes` and `read.lease.timeout.ms` of brokers let them.",
     ),

@@ -79,7 +79,7 @@ from pylog_connector.values import (
 
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 
-READ_LEASE_DEFAULT: Final = True
+READ_LEASE_DEFAULT: Final = False
 EXACTLY_ONCE_DEFAULT: Final = True
 PREPARED_TIMEOUT_MS: Final = 15 * 60_000
 IDEMPOTENCY_RETENTION_MS: Final = 7 * 86_400_000

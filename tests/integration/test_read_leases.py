@@ -191,6 +191,7 @@ def test_deleted_records_end_a_read_by_name(cluster: LocalCluster, reader: Range
         "pylog.bootstrap.servers": cluster.bootstrap_servers,
         "subscribe": "deleted",
         "startingOffsets": '{"deleted":{"0":0}}',
+        "pylog.read.lease": "true",
     }
     batch = BatchReader(source_options(given, streaming=False), ("value",))
     (task,) = batch.partitions()

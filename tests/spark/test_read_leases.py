@@ -128,7 +128,8 @@ def test_an_overwrite_goes_through_a_lease_and_ends_the_read_by_name(
     """One task has read old rows: another one must not read new ones in their place."""
     create(cluster, "table")
     address = {"pylog.bootstrap.servers": cluster.bootstrap_servers}
-    options = source_options({**address, "subscribe": "table"}, streaming=False)
+    held = {**address, "subscribe": "table", "pylog.read.lease": "true"}
+    options = source_options(held, streaming=False)
     batch = BatchReader(options, ("partition", "offset"))
     first, second, _ = batch.partitions()
     assert sum(rows.num_rows for rows in batch.read(first)) == RECORDS

@@ -20,6 +20,8 @@ from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_topics import FakeTopic
 from tests.fakes.waiting import eventually
 
+UNHELD = {"pylog.bootstrap.servers": "h:1", "subscribe": "a"}
+
 
 class SetClock:
     """Stands where it is set."""
@@ -53,7 +55,8 @@ def topic(cluster: FakeCluster) -> FakeTopic:
 
 def given(cluster: FakeCluster, **more: str) -> dict[str, str]:
     address = ",".join(cluster.bootstrap_servers)
-    return {"pylog.bootstrap.servers": address, "subscribe": "a", **more}
+    shared = {"pylog.bootstrap.servers": address, "subscribe": "a", "pylog.read.lease": "true"}
+    return shared | more
 
 
 @pytest.fixture
@@ -127,6 +130,7 @@ def test_a_run_to_the_end_gives_its_lease_back_before_it_says_so(
 
 
 def test_without_the_option_nothing_is_held(cluster: FakeCluster, topic: FakeTopic) -> None:
+    assert not source_options(UNHELD, streaming=True).read_lease, "it is for those who ask for it"
     more = {"startingOffsets": "earliest", "pylog.read.lease": "false"}
     stream = StreamReader(source_options(given(cluster, **more), streaming=True), ("value",))
     start = stream.initialOffset()

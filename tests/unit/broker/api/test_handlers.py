@@ -24,7 +24,7 @@ from pylog.model import (
     TopicPartition,
 )
 from pylog_broker.api.context import RequestContext
-from pylog_broker.api.leased_reads import LeasedReadsHandler
+from pylog_broker.api.leased_reads import LEASES_AT_ONCE, LeasedReadsHandler
 from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX, TOPICS_PER_REQUEST_MAX
 from pylog_broker.api.metadata import (
     VIEWS_KEPT_MAX,
@@ -262,6 +262,15 @@ def test_leases_of_reads_are_of_the_client_that_asks_and_within_limits() -> None
     asked = LeaseReads("h", "", (lease,), 500, renews=True)
     assert run(handler.handle(CONTEXT, asked)) == ReadsLeased(500)
     assert manager.leasing == [LeaseReads("h", "10.0.0.1", (lease,), 500, renews=True)]
+    many = tuple(
+        PartitionLease(TopicPartition("u", n), None, 0, n) for n in range(LEASES_AT_ONCE + 1)
+    )
+    manager.leasing.clear()
+    assert run(handler.handle(CONTEXT, LeaseReads("h", "", many))) == ReadsLeased(0)
+    assert manager.leasing == [
+        LeaseReads("h", "10.0.0.1", many[:LEASES_AT_ONCE]),
+        LeaseReads("h", "10.0.0.1", many[LEASES_AT_ONCE:], renews=True),
+    ]
     for wrong, words in (
         (LeaseReads("", "", (lease,)), "holder has 0 characters; it must have 1 to 128"),
         (LeaseReads("h" * 129, "", (lease,)), "holder has 129 characters"),
