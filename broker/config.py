@@ -400,6 +400,13 @@ _OWN_BROKER_KEYS: Final = (
               "Bytes of fetched records that clients of one broker have not taken, over all "
               "connections. Above it fetches wait, and a connection that takes nothing is closed. "
               "pylog's own.", low=_MIB),
+    ConfigKey("read.lease.max.bytes", int, 10_240 * _MIB,
+              "Bytes of a partition that read leases keep beyond what retention asks for, or from "
+              "a pass of the cleaner that is due. Above it the oldest end. They also end when a "
+              "disk has no room. pylog's own.", low=0),
+    ConfigKey("read.lease.timeout.ms", int, 300_000,
+              "How long a read lease lasts without a renewal, at most. 0: none are given. pylog's "
+              "own.", low=0, high=_DAY_MS),
     ConfigKey("replica.fetch.backoff.ms", int, 1_000,
               "How long a follower waits after a failed fetch.", low=0, high=INT_MAX),
     ConfigKey("replica.fetch.max.bytes", int, _MIB,
@@ -515,6 +522,8 @@ DYNAMIC_BROKER_NAMES: Final = frozenset(
         "max.producer.ids.per.partition",
         "producer.id.expiration.ms",
         "producer.id.quota.window.seconds",
+        "read.lease.max.bytes",
+        "read.lease.timeout.ms",
     }
 )
 """Broker settings that `configs alter` changes on a running cluster, as in Kafka: the defaults of
@@ -696,6 +705,8 @@ class BrokerConfig:
     producer_id_quota_window_seconds: int = 3_600
     queued_max_request_bytes: int = 256 * _MIB
     queued_max_response_bytes: int = 256 * _MIB
+    read_lease_max_bytes: int = 10_240 * _MIB
+    read_lease_timeout_ms: int = 300_000
     replica_fetch_backoff_ms: int = 1_000
     replica_fetch_max_bytes: int = _MIB
     replica_fetch_min_bytes: int = 1

@@ -134,6 +134,11 @@ DESCRIBED: Final[dict[str, Described]] = {
         "not at all, over all partitions and topics of the source. Not with "
         "`pylog.isolation.level=read_uncommitted`.",
     ),
+    "pylog.read.lease": Described(
+        "true or false", "false",
+        "Whether brokers keep the records of a batch from retention and compaction until it is "
+        "done, as far as `read.lease.max.bytes` and `read.lease.timeout.ms` of brokers let them.",
+    ),
     "topic": Described(
         "a topic's name", "the column `topic`",
         "Sink: where all rows go. Without it the rows name their topic.",

@@ -30,6 +30,7 @@ BOOTSTRAP_ALIAS: Final = "kafka.bootstrap.servers"
 COMMIT_GROUP: Final = "pylog.commit.group"
 PROGRESS_GROUP: Final = "pylog.progress.group"
 CONSISTENT_CUT: Final = "pylog.consistent.cut"
+READ_LEASE: Final = "pylog.read.lease"
 EXACTLY_ONCE: Final = "pylog.exactly.once"
 PREPARED_TIMEOUT: Final = "pylog.sink.prepared.timeout.ms"
 TAKEOVER: Final = "pylog.sink.takeover"
@@ -68,6 +69,7 @@ SOURCE: Final = (
     COMMIT_GROUP,
     PROGRESS_GROUP,
     CONSISTENT_CUT,
+    READ_LEASE,
 )
 SINK: Final = (
     "topic",
@@ -96,6 +98,7 @@ OWN: Final = frozenset(
         COMMIT_GROUP,
         PROGRESS_GROUP,
         CONSISTENT_CUT,
+        READ_LEASE,
         EXACTLY_ONCE,
         TAKEOVER,
         PREPARED_TIMEOUT,

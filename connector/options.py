@@ -41,6 +41,7 @@ from pylog_connector.option_names import (
     PREFIX,
     PREPARED_TIMEOUT,
     PROGRESS_GROUP,
+    READ_LEASE,
     SELECTIONS,
     SINK,
     SINK_CLIENT,
@@ -81,6 +82,7 @@ from pylog_connector.values import (
 
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 
+READ_LEASE_DEFAULT: Final = False
 EXACTLY_ONCE_DEFAULT: Final = True
 PREPARED_TIMEOUT_MS: Final = 15 * 60_000
 IDEMPOTENCY_RETENTION_MS: Final = 7 * 86_400_000
@@ -120,6 +122,7 @@ class SourceOptions:
     takeover: bool = False
     prepared_timeout_ms: int = PREPARED_TIMEOUT_MS
     consistent_cut: bool = False
+    read_lease: bool = READ_LEASE_DEFAULT
     client: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_option: str = BOOTSTRAP
 
@@ -170,6 +173,7 @@ def check_values(options: Mapping[str, str]) -> None:
     _progress_groups(given)
     if "topic" in given:
         topic_name("topic", given["topic"])
+    _flag(given, READ_LEASE, default=False)
     _flag(given, EXACTLY_ONCE, default=False)
     _flag(given, TAKEOVER, default=False)
     for name, most in _TEXTS.items():
@@ -330,6 +334,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         takeover=_flag(given, TAKEOVER, default=False),
         prepared_timeout_ms=_number(given, PREPARED_TIMEOUT, high=INT_MAX) or PREPARED_TIMEOUT_MS,
         consistent_cut=consistent_cut,
+        read_lease=_flag(given, READ_LEASE, default=READ_LEASE_DEFAULT),
         client=client,
         bootstrap_option=_bootstrap_option(given),
     )

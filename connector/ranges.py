@@ -48,3 +48,14 @@ class ReadRange:
     def size(self) -> int:
         """The number of offsets in the range at planning."""
         return self.known[1] - self.known[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLease:
+    """The read lease of a batch read, which its tasks renew: whose it is, how long it lasts without
+    a renewal, and the time of day at which it was taken.
+    """
+
+    holder: str
+    timeout_ms: int
+    taken_ms: int

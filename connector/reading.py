@@ -19,12 +19,13 @@ from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from pylog_connector.clients import reader_for
 from pylog_connector.errors import ConnectorError, DamagedBatch, DataLoss, ReadFailed
 from pylog_connector.forensics import why_deleted, why_overwritten
+from pylog_connector.leases import kept
 from pylog_connector.narrowing import Narrowing
 from pylog_connector.option_names import in_options
 from pylog_connector.options import SourceOptions
 from pylog_connector.planning import ALLOW
 from pylog_connector.positions import EARLIEST, LATEST
-from pylog_connector.ranges import ReadRange
+from pylog_connector.ranges import PlannedLease, ReadRange
 from pylog_connector.warming import warm
 
 if TYPE_CHECKING:
@@ -56,15 +57,29 @@ def _load() -> None:
 
 
 def read_ranges(
-    ranges: Sequence[ReadRange], options: SourceOptions, columns: Sequence[str]
+    ranges: Sequence[ReadRange],
+    options: SourceOptions,
+    columns: Sequence[str],
+    lease: PlannedLease | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of one task's ranges, in their order, as Arrow record batches with these columns.
+    The lease of the batch, if it has one, is renewed meanwhile.
 
     Raises DataLoss when some are gone and that is not allowed, ReadFailed for everything else; both
     name topic and partition.
     """
     warm(_load)
     reader = reader_for(options)
+    with kept(lease, ranges, reader, options):
+        yield from _read_all(reader, ranges, options, columns)
+
+
+def _read_all(
+    reader: RangeReader,
+    ranges: Sequence[ReadRange],
+    options: SourceOptions,
+    columns: Sequence[str],
+) -> Iterator[pa.RecordBatch]:
     asked: deque[tuple[ReadRange, RangeItems]] = deque()
     try:
         for planned in ranges:

@@ -33,6 +33,7 @@ from pylog_connector.errors import ReadFailed
 from pylog_connector.group_commits import GroupCommits
 from pylog_connector.group_progress import flat
 from pylog_connector.lag import NOTHING_TOLD, Lag, Unread
+from pylog_connector.leases import StreamLeases, lease_batch
 from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
 from pylog_connector.option_names import PROGRESS_GROUP
 from pylog_connector.options import SourceOptions
@@ -50,7 +51,7 @@ from pylog_connector.planning import (
 from pylog_connector.positions import LATEST, Bound, Found
 from pylog_connector.progress import Progress, RangesWithProgress
 from pylog_connector.progress_commits import commit_progress
-from pylog_connector.ranges import ReadRange
+from pylog_connector.ranges import PlannedLease, ReadRange
 from pylog_connector.reading import read_ranges
 from pylog_connector.splitting import packed, split
 
@@ -88,6 +89,14 @@ looks it up so often."""
 
 WARNINGS_MAX: Final = 1_000
 """The number of warnings that are remembered, so as not to say the same at each trigger."""
+
+
+class LeasedPartition(InputPartition):
+    """The ranges of one task of a batch read, and the lease on all of it, which the task renews."""
+
+    def __init__(self, value: tuple[ReadRange, ...], lease: PlannedLease) -> None:
+        super().__init__(value)
+        self.lease = lease
 
 
 class BatchReader(DataSourceReader):
@@ -128,12 +137,15 @@ class BatchReader(DataSourceReader):
             fail_on_data_loss=options.fail_on_data_loss,
             story=source.story,
         )
-        return _tasks(ranges, options)
+        tasks = _tasks(ranges, options)
+        lease = lease_batch(ranges, options) if options.read_lease else None
+        return tasks if lease is None else [LeasedPartition(task.value, lease) for task in tasks]
 
     @plainly_each
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of a task's ranges; none for the empty plan, which Spark gives one task."""
-        return read_ranges(partition.value or (), self._options, self._columns)
+        lease = partition.lease if isinstance(partition, LeasedPartition) else None
+        return read_ranges(partition.value or (), self._options, self._columns, lease)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -148,6 +160,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         columns: Sequence[str],
         *,
         bounds_reader: BoundsReader | None = None,
+        leases: StreamLeases | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._options = options
@@ -175,6 +188,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._idle = 0
         self._group: GroupCommits | None = None
         self._knows_group = False
+        if leases is None and options.read_lease:
+            leases = StreamLeases(options, clock)
+        self._leases = leases
 
     # ---- offsets ------------------------------------------------------------------------------
 
@@ -230,6 +246,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._idle += 1
         if self._group is not None and self._available_now:
             self._group.flush()  # the query ends with this answer, and Spark kills this process
+        if self._leases is not None:
+            self._leases.let_go(at_once=self._available_now)
         return start
 
     def _check_group(self) -> None:
@@ -449,6 +467,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = stream_ranges(
             read_offset(start), read_offset(end), fail_on_data_loss=self._options.fail_on_data_loss
         )
+        if self._leases is not None:
+            self._leases.take(ranges)
         options = self._options
         split_by = options.max_records_per_partition, options.max_bytes_per_partition
         if options.min_partitions is None and split_by == (None, None):
@@ -471,6 +491,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """The query ended. Spark 4.3 does not call it: it kills the process."""
+        if self._leases is not None:
+            self._leases.let_go(at_once=True)
         if self._group is not None:
             self._group.close()
         self._bounds_reader.close()

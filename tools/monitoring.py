@@ -138,6 +138,11 @@ ROWS: list[tuple[str, list[Panel]]] = [
             "batches recompressed, {{instance}}":
                 rate("pylog_log_recompressed_batches_total", "instance"),
             "clock jumps, {{instance}}": rate("pylog_clock_jumps_total", "instance")}),
+        ("Read leases", "short", {
+            "held, {{instance}}": f"pylog_read_leases{HERE}",
+            "ended per second, {{reason}}": rate("pylog_read_leases_ended_total", "reason")}),
+        ("Bytes that read leases keep", "bytes",
+         {"{{instance}}": f"pylog_read_lease_kept_bytes{HERE}"}),
         ("Skew: the largest partition by the mean of its topic", "short",
          {"{{topic}}": f"max by (topic) (pylog_topic_skew{TOPIC})"}),
         ("Newest batches in memory", "bytes",

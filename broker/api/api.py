@@ -17,6 +17,7 @@ from pylog_broker.api.groups.find_coordinator import Ensure, FindCoordinatorHand
 from pylog_broker.api.groups.group_admin import GroupAdminHandler
 from pylog_broker.api.groups.members import MembersHandler
 from pylog_broker.api.groups.streams import InternalTopicMaker, StreamsHandler
+from pylog_broker.api.leased_reads import LeasedReadsHandler
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.offsets import (
     DeleteRecordsHandler,
@@ -145,3 +146,4 @@ class Api:
     ranges: RangesHandler
     record_waits: RecordWaitHandler
     range_transactions: RangeTransactionsHandler
+    leased_reads: LeasedReadsHandler

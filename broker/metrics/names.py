@@ -116,6 +116,20 @@ SEGMENTS_DELETED: Final = Metric(
     "Segments below the start of their log that were given up: by retention, DeleteRecords or "
     "their leader.",
 )  # fmt: skip
+READ_LEASES: Final = Metric(
+    "pylog_read_leases", "gauge",
+    "Ranges of partitions that readers hold here, so that retention and compaction leave them.",
+)  # fmt: skip
+READ_LEASE_BYTES: Final = Metric(
+    "pylog_read_lease_kept_bytes", "gauge",
+    "Bytes of segments that retention would have given up, or the cleaner cleaned, but for read "
+    "leases, as they found them last.",
+)  # fmt: skip
+READ_LEASES_ENDED: Final = Metric(
+    "pylog_read_leases_ended_total", "counter",
+    "Read leases that ended without their holders' doing: `expired` (not renewed; so end those of "
+    "batch reads), `quota` (read.lease.max.bytes), or `no_room` on the disk.", ("reason",),
+)  # fmt: skip
 RECOMPRESSED: Final = Metric(
     "pylog_log_recompressed_batches_total", "counter",
     "Batches that came in another codec than their topic's compression.type keeps.",

@@ -24,6 +24,7 @@ from pylog_broker.metrics.names import Metric
 from pylog_broker.metrics.process import LoopLag
 from pylog_broker.node.group_lags import add_group_lags
 from pylog_broker.storage.log.environment import CLOCK_JUMPS, RECOMPRESSED, SEGMENTS_DELETED
+from pylog_broker.storage.read_leases import End as LeaseEnd
 
 if TYPE_CHECKING:
     from pylog_broker.api.api import DataApi
@@ -238,6 +239,11 @@ class BrokerMetrics:
         page.add_all(names.DISK_ERRORS, {(kind,): count for kind, count in counted.items()})
         happened = [manager.counted for manager in logs.opened]
         page.add(names.SEGMENTS_DELETED, sum(each[SEGMENTS_DELETED] for each in happened))
+        page.add(names.READ_LEASES, len(logs.leases))
+        page.add(names.READ_LEASE_BYTES, logs.leases.kept_bytes)
+        page.add_all(
+            names.READ_LEASES_ENDED, {(end.value,): logs.leases.ended[end] for end in LeaseEnd}
+        )
         page.add(names.RECOMPRESSED, sum(each[RECOMPRESSED] for each in happened))
         page.add(names.CLOCK_JUMPS, max((each[CLOCK_JUMPS] for each in happened), default=0))
         budgets = {id(manager.tail_budget): manager.tail_budget for manager in logs.opened}

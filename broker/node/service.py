@@ -22,6 +22,7 @@ from pylog_broker.api.broker_admin import DescribeConfigsHandler, DescribeLogDir
 from pylog_broker.api.broker_description import DescribeBrokerHandler
 from pylog_broker.api.calls import Calls
 from pylog_broker.api.groups.committed_offsets import CommittedOffsetsHandler
+from pylog_broker.api.leased_reads import LeasedReadsHandler
 from pylog_broker.api.memory_watch import MemoryWatch
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.offsets import (
@@ -439,6 +440,7 @@ class BrokerService:
             RangesHandler(manager, perform, clock),
             RecordWaitHandler(manager, perform, clock),
             RangeTransactionsHandler(manager, perform, clock),
+            LeasedReadsHandler(manager, clock),
         )
 
     def _transaction_parts(

@@ -5,7 +5,14 @@ from __future__ import annotations
 from pylog.rpc import apis
 from pylog_broker.api.api import Api
 from pylog_broker.api.metadata import MetadataHandler
-from pylog_broker.protobuf import metadata, offsets, range_transactions, ranges, record_waits
+from pylog_broker.protobuf import (
+    leased_reads,
+    metadata,
+    offsets,
+    range_transactions,
+    ranges,
+    record_waits,
+)
 from pylog_broker.protobuf.unary import AnyBound, Bound
 
 
@@ -55,6 +62,12 @@ def log_apis(api: Api) -> tuple[AnyBound, ...]:
             range_transactions.queries_from,
             api.range_transactions.handle,
             range_transactions.transactions_described,
+        ),
+        Bound(
+            apis.LEASE_READS,
+            leased_reads.leases_from,
+            api.leased_reads.handle,
+            leased_reads.reads_leased,
         ),
     )
 

@@ -34,6 +34,7 @@ from pylog_broker.replication.followers import Followers
 from pylog_broker.replication.hosted import HostedPartitions, Missing
 from pylog_broker.replication.internal_logs import InternalLogs
 from pylog_broker.replication.isr import AdvanceHighWatermark, IsrEffect, LeaderState
+from pylog_broker.replication.leased_reads import LeasedReads
 from pylog_broker.replication.log_starts import LogStarts
 from pylog_broker.replication.messages import (
     AppendInternal,
@@ -44,12 +45,14 @@ from pylog_broker.replication.messages import (
     EpochEnds,
     Fetch,
     HighWatermarkMoved,
+    LeaseReads,
     OffsetQuery,
     PartitionState,
     Produce,
     RangeQuery,
     RangeTransactionsQuery,
     ReadInternal,
+    ReadsLeased,
     RecordWait,
     ReplicaEpochEnd,
     ReplicaEpochQuery,
@@ -129,6 +132,7 @@ class ReplicaManager:
         self._ranges = range_look_ups(hosted, room, self._storage_failed)
         self._range_transactions = transaction_look_ups(hosted, room, self._storage_failed)
         self._record_waits = RecordWaits(hosted, room)
+        self._leased_reads = LeasedReads(hosted, logs)
         self._internal_logs = InternalLogs(
             hosted, room, self._produces, self._storage_failed, self._damaged
         )
@@ -230,6 +234,10 @@ class ReplicaManager:
         self._room.begin(now_ms)
         self._record_waits.wait(request, token)
         return self._finish()
+
+    def lease_reads(self, now_ms: int, request: LeaseReads) -> ReadsLeased:
+        """Hold ranges of partitions that are hosted here, for a reader."""
+        return self._leased_reads.lease(now_ms, request)
 
     def delete_records(self, now_ms: int, request: DeleteRecords, token: object) -> list[Effect]:
         """DeleteRecordsDone when every live replica begins at or after the asked offset."""

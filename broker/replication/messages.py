@@ -424,6 +424,41 @@ class WaitEnd:
     end_offset: Offset = Offset(-1)
 
 
+class PartitionLease(NamedTuple):
+    """The range of a partition that a reader is going to read. `follows`: the partition is led
+    elsewhere, and this replica may be the next leader.
+    """
+
+    topic_partition: TopicPartition
+    topic_id: TopicId | None
+    start: int
+    end: int
+    current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+    follows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseReads:
+    """Hold these ranges for a holder, in place of what it has here, or beside that and `renews` it.
+    `client`: the one that counts for limits; `timeout_ms` 0: as long as this broker gives. pylog's
+    own.
+    """
+
+    holder: str
+    client: str
+    partitions: tuple[PartitionLease, ...]
+    timeout_ms: int = 0
+    renews: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ReadsLeased:
+    """Leases last so long without a renewal. Those that were refused, and why."""
+
+    timeout_ms: int
+    refused: tuple[tuple[TopicPartition, Failure], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class DeleteRecords:
     """New log start offsets; -1 means the high watermark."""

@@ -357,6 +357,10 @@ DESCRIBE_TRANSACTIONS_IN_RANGE: Final = UnaryApi(
     log_pb2.DescribeTransactionsInRangeRequest,
     log_pb2.DescribeTransactionsInRangeResponse,
 )
+# Kafka's readers hold nothing: retention may overtake them.
+LEASE_READS: Final = UnaryApi(
+    10_007, "Log", "LeaseReads", log_pb2.LeaseReadsRequest, log_pb2.LeaseReadsResponse
+)
 # Kafka has no sinks of queries.
 BEGIN_SINK_TASK: Final = UnaryApi(
     10_100, "Sink", "BeginSinkTask", sink_pb2.BeginSinkTaskRequest, sink_pb2.BeginSinkTaskResponse
@@ -447,6 +451,7 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     SPLIT_RANGES,
     AWAIT_RECORDS,
     DESCRIBE_TRANSACTIONS_IN_RANGE,
+    LEASE_READS,
     BEGIN_SINK_TASK,
     RENEW_SINK_TASK,
     PREPARE_SINK_TASK,

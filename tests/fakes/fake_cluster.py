@@ -83,6 +83,10 @@ class FakeCluster:
         self.describe_requests: list[log_pb2.DescribeTransactionsInRangeRequest] = []
         self.described: dict[TopicPartition, list[log_pb2.DescribedTransactions]] = {}
         """The answers about a partition's transactions, one after the other; then none."""
+        self.lease_requests: list[tuple[int, log_pb2.LeaseReadsRequest]] = []
+        """Each with the broker that got it."""
+        self.lease_timeout_ms = 300_000
+        """0: every lease is refused; -1: brokers do not know the request."""
         self.fetch_requests: list[log_pb2.FetchRequest] = []
         self.metadata_requests = 0
         self.metadata_by_broker: Counter[int] = Counter()
@@ -306,7 +310,7 @@ class _Service(log_pb2_grpc.LogServicer):
                         leader=partition.leader,
                         leader_epoch=partition.epoch,
                         replicas=[partition.leader],
-                        isr=[partition.leader],
+                        isr=[partition.leader, *partition.followers],
                     )
             return response
 
@@ -600,6 +604,29 @@ class _Service(log_pb2_grpc.LogServicer):
                 lambda: answer()[0] >= request.min_records, request.max_wait_ms / 1000
             )
             return answer()[1]
+
+    def LeaseReads(
+        self, request: log_pb2.LeaseReadsRequest, context: Any
+    ) -> log_pb2.LeaseReadsResponse:
+        cluster = self._cluster
+        response = log_pb2.LeaseReadsResponse(timeout_ms=max(0, cluster.lease_timeout_ms))
+        with cluster.changed:
+            cluster.lease_requests.append((self._broker, request))
+            cluster.changed.notify_all()
+            if cluster.lease_timeout_ms < 0:
+                context.abort(grpc.StatusCode.UNIMPLEMENTED, "unknown method LeaseReads")
+            for topic in request.topics:
+                for number in topic.partitions:
+                    led = cluster.led(self._broker, topic.topic, number)
+                    if isinstance(led, common_pb2.Error):
+                        error = led
+                    elif not cluster.lease_timeout_ms:
+                        code = errors.PolicyViolation.code
+                        error = common_pb2.Error(code=code, message="no leases are given")
+                    else:
+                        continue
+                    response.refused.add(error=error, topic=topic.topic, partition=number)
+        return response
 
     def InitProducerId(
         self, request: log_pb2.InitProducerIdRequest, _context: Any

@@ -27,6 +27,8 @@ class FakePartition:
     """The last stable offset, where it is not the high watermark."""
     aborted: list[tuple[int, int]] = field(default_factory=list)
     """Transactions: producer id and first offset."""
+    followers: list[int] = field(default_factory=list)
+    """Brokers in sync beside the leader."""
     damaged: tuple[int, int] | None = None
     """Offsets that have rotted, the last exclusive: their batches must be taken out."""
 

@@ -33,6 +33,7 @@ from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.api import Api, DataApi
 from pylog_broker.api.batch_checks import BatchChecks
 from pylog_broker.api.calls import Calls
+from pylog_broker.api.leased_reads import LeasedReadsHandler
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.offsets import (
     DeleteRecordsHandler,
@@ -116,6 +117,7 @@ class Broker:
             RangesHandler(manager, self._perform, clock),
             RecordWaitHandler(manager, self._perform, clock),
             RangeTransactionsHandler(manager, self._perform, clock),
+            LeasedReadsHandler(manager, clock),
         )
         self._gate = Gate(clock, print)
         self._gate.quotas.add_listener(LISTENER, 100)

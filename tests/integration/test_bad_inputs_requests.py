@@ -152,6 +152,11 @@ def many_requests(topic: str) -> Iterator[tuple[str, str, Any]]:
             partitions=[pb.WaitedPartition(topic=topic, partition=n) for n in every]
         ),
     )
+    columns = {name: list(every) for name in ("partitions", "start_offsets", "end_offsets")}
+    leased = pb.LeasedTopic(
+        topic=topic, **columns, current_leader_epochs=[-1] * len(columns["partitions"])
+    )
+    yield "Log", "LeaseReads", pb.LeaseReadsRequest(holder="h", topics=[leased])
     yield "Log", "Metadata", pb.MetadataRequest(topics=[f"{topic}{n}" for n in every])
     yield "Log", "Metadata", pb.MetadataRequest(topic_ids=[f"{topic}{n}" for n in every])
     yield (

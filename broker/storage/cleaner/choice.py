@@ -74,6 +74,15 @@ def cleanable(
     return Cleanable(topic_partition, first_dirty, end, clean, dirty, overdue)
 
 
+def dirty_segments(segments: Sequence[Segment], found: Cleanable) -> list[tuple[int, int]]:
+    """The segments that a pass would clean, each with its end and its bytes."""
+    return [
+        (after.base_offset, segment.size)
+        for segment, after in pairwise(segments)
+        if found.first_dirty < after.base_offset <= found.end_offset
+    ]
+
+
 def dirtiest(
     candidates: Iterable[tuple[Cleanable, TopicConfig]],
 ) -> Cleanable | None:

@@ -12,16 +12,17 @@ from itertools import pairwise
 from typing import Final
 
 from pylog.errors import KafkaStorageError
-from pylog.model import Offset, TopicPartition
+from pylog.model import Offset, TopicId, TopicPartition
 from pylog_broker.config import BrokerConfig
 from pylog_broker.storage.checkpoints.checkpoint_writer import OffsetCheckpoint
 from pylog_broker.storage.checkpoints.checkpoints import CLEANER_CHECKPOINT
-from pylog_broker.storage.cleaner.choice import Cleanable, cleanable, dirtiest
+from pylog_broker.storage.cleaner.choice import Cleanable, cleanable, dirtiest, dirty_segments
 from pylog_broker.storage.cleaner.clean_plan import CleanPlan, Source
 from pylog_broker.storage.cleaner.clean_task import CleanTask
 from pylog_broker.storage.errors import PassingStorageError
 from pylog_broker.storage.files import PASSES, Files
 from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.read_leases import Keeper, ReadLeases
 
 DEDUPE_BYTES_MIN: Final = 1024 * 1024
 """Memory for keys that each pass gets at least."""
@@ -51,6 +52,8 @@ class LogCleaner:
         `trusted_ms(retention_ms)`: the time by which what is kept for so long may go; None when
         it cannot be told. Without it the wall clock is trusted.
         """
+        self.leases = ReadLeases()
+        """What these hold stays as it is."""
         self.uncleanable: dict[TopicPartition, str] = {}
         self.passes = 0
         self.pace: Callable[[int], None] = lambda count: None
@@ -105,17 +108,39 @@ class LogCleaner:
                 continue
             high_watermark = high_watermarks.get(key)
             if high_watermark is not None:
-                found.append(
-                    cleanable(
-                        key,
-                        log.segments,
-                        log.config,
-                        first_dirty=self._first_dirty(log),
-                        stable_end=log.last_stable_offset(high_watermark),
-                        wall_ms=wall_ms,
-                    )
-                )
+                stable_end = log.last_stable_offset(high_watermark)
+                floor = self.leases.floor(_lease_key(log))
+                if floor is not None:
+                    stable_end = min(stable_end, Offset(floor))
+                found.append(self._cleanable(log, stable_end, wall_ms))
         return found
+
+    def _cleanable(self, log: Log, stable_end: Offset, wall_ms: int) -> Cleanable:
+        return cleanable(
+            log.topic_partition,
+            log.segments,
+            log.config,
+            first_dirty=self._first_dirty(log),
+            stable_end=stable_end,
+            wall_ms=wall_ms,
+        )
+
+    def _settle_leases(
+        self, wall_ms: int, high_watermarks: Mapping[TopicPartition, Offset]
+    ) -> None:
+        """The leases that keep more from a pass that is due than they may end."""
+        for key, log in self._logs.items():
+            name = _lease_key(log)
+            if not log.config.compacted or self.leases.floor(name) is None:
+                continue
+            high_watermark = high_watermarks.get(key)
+            if high_watermark is None or not log.is_settled or key in self.uncleanable:
+                continue
+            whole = self._cleanable(log, log.last_stable_offset(high_watermark), wall_ms)
+            dirty = dirty_segments(log.segments, whole) if whole.is_due(log.config) else []
+            bytes_max = self.config.read_lease_max_bytes
+            for ended in self.leases.hold_back(name, Keeper.CLEANER, dirty, bytes_max).ended:
+                logger.warning("%s", ended)
 
     def _first_dirty(self, log: Log) -> int:
         return max(log.log_start_offset, self._clean_to.get(log.topic_partition, 0))
@@ -131,6 +156,8 @@ class LogCleaner:
         threads = self.config.log_cleaner_threads
         if len(self._running) >= threads or not self.config.log_cleaner_enable:
             return None
+        if self.leases:
+            self._settle_leases(wall_ms, high_watermarks)
         busy = {log.topic_partition for log in self._running.values()}
         found = self.candidates(wall_ms, high_watermarks)
         found = [item for item in found if item.topic_partition not in busy]
@@ -191,6 +218,9 @@ class LogCleaner:
         if cleaned is None and not self._made_durable(log, task):
             return self._end(task)
         if cleaned is not None and cleaned.segment is not None:
+            floor = self.leases.floor(_lease_key(log))
+            if floor is not None and floor < cleaned.sources[-1].end_offset:
+                return self._end(task)  # somebody began to read there meanwhile
             bases = [source.base_offset for source in cleaned.sources]
             try:
                 removed = log.replace_segments(bases, cleaned.segment)
@@ -268,3 +298,7 @@ class LogCleaner:
             self._unwritten = False
         except OSError as error:
             logger.warning("%s cannot be written: %s", CLEANER_CHECKPOINT, error)
+
+
+def _lease_key(log: Log) -> tuple[TopicId, int]:
+    return log.topic_id, log.topic_partition.partition

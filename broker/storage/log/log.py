@@ -20,7 +20,7 @@ proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, Self
 
 from pylog.errors import KafkaStorageError, OffsetOutOfRange
@@ -456,15 +456,26 @@ class Log:
         self._guard.check()
         return self._state.move_start(offset)
 
-    def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
+    def retain(
+        self,
+        *,
+        high_watermark: int,
+        wall_ms: int,
+        trusted_ms: int | None,
+        hold_back: Callable[[Sequence[tuple[int, int]]], int] | None = None,
+    ) -> str:
         """Let the log begin behind what its settings do not keep; why, or nothing.
 
-        `trusted_ms`: the time that ages go by, None when there is none. Only in memory: no file is
-        to go before `start_is_written`.
+        `trusted_ms`: the time that ages go by, None when there is none. `hold_back` is asked how
+        many of the segments that would go, each with its end and its bytes, may. Only in memory: no
+        file is to go before `start_is_written`.
         """
         self._guard.check()
         return self._state.retain(
-            high_watermark=high_watermark, wall_ms=wall_ms, trusted_ms=trusted_ms
+            high_watermark=high_watermark,
+            wall_ms=wall_ms,
+            trusted_ms=trusted_ms,
+            hold_back=hold_back,
         )
 
     @property

@@ -576,7 +576,14 @@ class LogState:
         bounds = self.bounds
         bounds.written_start = max(bounds.written_start, min(offset, bounds.start))
 
-    def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
+    def retain(
+        self,
+        *,
+        high_watermark: int,
+        wall_ms: int,
+        trusted_ms: int | None,
+        hold_back: Callable[[Sequence[tuple[int, int]]], int] | None,
+    ) -> str:
         """`Log.retain`."""
         bounds = self.bounds
         with self.guard.io("looking for old segments"):
@@ -588,18 +595,27 @@ class LogState:
                 wall_ms=trusted_ms,
                 modified_ms=self._modified_ms,
             )
-        if not doomed.count:
+        count = doomed.count if hold_back is None else self._free(doomed.count, hold_back)
+        if not count:
             return ""
-        if doomed.count == len(self.segments):
+        if count == len(self.segments):
             self.roll(bounds.end, wall_ms)
             end = bounds.end
         else:  # a cleaned segment may end before the next one begins
-            end = self.segments[doomed.count].base_offset
+            end = self.segments[count].base_offset
         if end <= bounds.start:
             return ""
         bounds.start = end
         self.durable.epochs.truncate_from_start(Offset(end))
         return doomed.reason
+
+    def _free(self, count: int, hold_back: Callable[[Sequence[tuple[int, int]]], int]) -> int:
+        """The number of the first `count` segments that readers do not hold."""
+        bounds, segments = self.bounds, self.segments
+        ends = [*(each.base_offset for each in segments[1 : count + 1]), bounds.end][:count]
+        gone = sum(end <= bounds.start for end in ends)  # nobody can read these any more
+        sizes = (each.size for each in segments[gone:count])
+        return gone + hold_back([*zip(ends[gone:], sizes, strict=True)])
 
     def _modified_ms(self, segment: Segment) -> int:
         status = self._files.stat(segment.log_path)

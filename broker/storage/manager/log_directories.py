@@ -68,6 +68,10 @@ class LogDirectories:
         """Those that worked at the start, in the order of the setting."""
         self.missing = tuple(missing)
         """Those that did not."""
+        self.leases = opened[0].leases
+        """The ranges of logs that readers hold, in all directories."""
+        for manager in opened[1:]:
+            manager.leases = self.leases
         self._config = config or opened[0].config
         self._by_directory = {manager.meta.directory_id: manager for manager in opened}
         self._failed: dict[str, OfflineDirectory] = {}

@@ -46,6 +46,7 @@ from pylog_broker.storage.manager.replica_logs import ReplicaLogs
 from pylog_broker.storage.manager.upkeep import LogUpkeep, RemovalTask
 from pylog_broker.storage.producers.producer_budget import ProducerBudget
 from pylog_broker.storage.producers.snapshot_task import SnapshotTask
+from pylog_broker.storage.read_leases import ReadLeases
 from pylog_broker.storage.segments.flush_task import FlushTask
 from pylog_broker.storage.segments.open_segments import OpenSegments
 from pylog_broker.storage.tail_cache import TailBudget
@@ -177,6 +178,7 @@ class LogManager:
                 files, directory, lock, identity, config, jitter, wall_ms, tail_budget, readers,
                 producer_budget,
             )  # fmt: skip
+            manager.leases = ReadLeases()
             if starts_left_behind is not None:
                 manager._checkpoints.expect_moves(starts_left_behind)
             try:
@@ -421,6 +423,16 @@ class LogManager:
     def removal_task(self, now_ms: int) -> RemovalTask | None:
         """Files that may go now, to be removed on a pool thread."""
         return self._upkeep.removal_task(now_ms)
+
+    @property
+    def leases(self) -> ReadLeases:
+        """The ranges of logs that readers hold."""
+        return self._upkeep.leases
+
+    @leases.setter
+    def leases(self, leases: ReadLeases) -> None:
+        """Share those of the directories beside this one."""
+        self._upkeep.leases = self.cleaner.leases = leases
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """The broker's settings have changed; those of topics are set on the logs themselves."""

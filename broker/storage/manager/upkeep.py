@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from pylog.errors import KafkaStorageError
@@ -21,6 +21,7 @@ from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.manager.log_checkpoints import LogCheckpoints
 from pylog_broker.storage.producers.producer_budget import ProducerBudget
 from pylog_broker.storage.producers.snapshot_task import SnapshotTask
+from pylog_broker.storage.read_leases import End, Keeper, ReadLeases
 from pylog_broker.storage.segments.flush_task import FlushTask
 from pylog_broker.storage.segments.retention import RetentionClock
 
@@ -62,6 +63,7 @@ class LogUpkeep:
         directory: str,
         producer_budget: ProducerBudget,
     ) -> None:
+        self.leases = ReadLeases()
         self._files = files
         self._logs = logs
         self._directory = directory
@@ -126,6 +128,7 @@ class LogUpkeep:
             )
         self._clock_file.write(self._clock.reading, at_once=jump_ms != 0)
         self._expire_producers(now_ms)
+        self.leases.expire(now_ms)
         for log in self.usable():
             try:
                 log.maybe_roll(wall_ms)
@@ -183,6 +186,7 @@ class LogUpkeep:
                     high_watermark=high_watermark,
                     wall_ms=wall_ms,
                     trusted_ms=self._clock.time_for(log.config.retention_ms),
+                    hold_back=self._holding_back(log),
                 )
             except KafkaStorageError as error:
                 logger.warning("%s: %s", log.topic_partition, error)
@@ -191,6 +195,26 @@ class LogUpkeep:
                 logger.info(
                     "%s starts at %d now: %s", log.topic_partition, log.log_start_offset, reason
                 )
+
+    def _holding_back(self, log: Log) -> Callable[[Sequence[tuple[int, int]]], int] | None:
+        """The part of `Log.retain` that readers have, where they hold something of the log. Where
+        there is no room they keep nothing.
+        """
+        key = log.topic_id, log.topic_partition.partition
+        if self.leases.floor(key) is None:
+            return None
+        no_room = self._wants_room
+        bytes_max, end = (
+            (0, End.NO_ROOM) if no_room else (self.config.read_lease_max_bytes, End.QUOTA)
+        )
+
+        def hold_back(segments: Sequence[tuple[int, int]]) -> int:
+            held = self.leases.hold_back(key, Keeper.RETENTION, segments, bytes_max, end)
+            for ended in held.ended:
+                logger.warning("%s", ended)
+            return held.free
+
+        return hold_back
 
     def log_starts_task(self) -> LogStartsTask | None:
         """`LogManager.log_starts_task`."""

@@ -31,6 +31,7 @@ from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import metadata_request, snapshot_of
 from pylog.client.ranges.fetch_lines import FetchLines
 from pylog.client.ranges.found_transactions import FoundTransactions
+from pylog.client.ranges.lease_holder import LeaseHolder
 from pylog.client.ranges.range_fetcher import (
     Batches,
     Damaged,
@@ -113,6 +114,7 @@ class RangeReader:
         self._thread = shared_loop()
         self._cluster = Cluster(self._thread, ClusterSettings.of(settings), clock=clock)
         self._lines = FetchLines(self._cluster)
+        self._renewed: dict[str, int] = {}
         close_at_exit(self)
 
     # ---- metadata and bounds ------------------------------------------------------------------
@@ -540,6 +542,12 @@ class RangeReader:
                 raise errors.LeaderNotAvailable(f"{at} has no live leader at the moment")
             led.setdefault(leader.broker, {})[at] = leader
         return led
+
+    def lease_holder(self, holder: str) -> LeaseHolder:
+        """The leases of a plan of reads, by its id: brokers keep what it holds from retention and
+        compaction.
+        """
+        return LeaseHolder(self._thread, self._cluster, self._clock, holder, self._renewed)
 
     # ---- bytes --------------------------------------------------------------------------------
 

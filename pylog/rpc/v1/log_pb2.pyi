@@ -459,6 +459,54 @@ class TransactionSpan(_message.Message):
     marker_offset: int
     def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., first_offset: _Optional[int] = ..., marker_offset: _Optional[int] = ...) -> None: ...
 
+class LeaseReadsRequest(_message.Message):
+    __slots__ = ("holder", "timeout_ms", "renew", "topics", "followed")
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    RENEW_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWED_FIELD_NUMBER: _ClassVar[int]
+    holder: str
+    timeout_ms: int
+    renew: bool
+    topics: _containers.RepeatedCompositeFieldContainer[LeasedTopic]
+    followed: _containers.RepeatedCompositeFieldContainer[LeasedTopic]
+    def __init__(self, holder: _Optional[str] = ..., timeout_ms: _Optional[int] = ..., renew: _Optional[bool] = ..., topics: _Optional[_Iterable[_Union[LeasedTopic, _Mapping]]] = ..., followed: _Optional[_Iterable[_Union[LeasedTopic, _Mapping]]] = ...) -> None: ...
+
+class LeasedTopic(_message.Message):
+    __slots__ = ("topic", "topic_id", "partitions", "start_offsets", "end_offsets", "current_leader_epochs")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_LEADER_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    topic_id: str
+    partitions: _containers.RepeatedScalarFieldContainer[int]
+    start_offsets: _containers.RepeatedScalarFieldContainer[int]
+    end_offsets: _containers.RepeatedScalarFieldContainer[int]
+    current_leader_epochs: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ..., start_offsets: _Optional[_Iterable[int]] = ..., end_offsets: _Optional[_Iterable[int]] = ..., current_leader_epochs: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class LeaseReadsResponse(_message.Message):
+    __slots__ = ("timeout_ms", "refused")
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    timeout_ms: int
+    refused: _containers.RepeatedCompositeFieldContainer[RefusedLease]
+    def __init__(self, timeout_ms: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[RefusedLease, _Mapping]]] = ...) -> None: ...
+
+class RefusedLease(_message.Message):
+    __slots__ = ("error", "topic", "partition")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    topic: str
+    partition: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
 class InitProducerIdRequest(_message.Message):
     __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "client_id", "delivery_timeout_ms", "enable_2pc", "keep_prepared_txn")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]

@@ -96,6 +96,11 @@ class LogStub:
                 request_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.DescribeTransactionsInRangeRequest.SerializeToString,
                 response_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.DescribeTransactionsInRangeResponse.FromString,
                 _registered_method=True)
+        self.LeaseReads = channel.unary_unary(
+                '/pylog.v1.Log/LeaseReads',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.LeaseReadsRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.LeaseReadsResponse.FromString,
+                _registered_method=True)
 
 
 class LogServicer:
@@ -189,6 +194,13 @@ class LogServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def LeaseReads(self, request, context):
+        """Keeps ranges of offsets from retention and compaction while a reader has them to read.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LogServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -251,6 +263,11 @@ def add_LogServicer_to_server(servicer, server):
                     servicer.DescribeTransactionsInRange,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.DescribeTransactionsInRangeRequest.FromString,
                     response_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.DescribeTransactionsInRangeResponse.SerializeToString,
+            ),
+            'LeaseReads': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaseReads,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.LeaseReadsRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.LeaseReadsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -579,6 +596,33 @@ class Log:
             '/pylog.v1.Log/DescribeTransactionsInRange',
             pylog_dot_rpc_dot_v1_dot_log__pb2.DescribeTransactionsInRangeRequest.SerializeToString,
             pylog_dot_rpc_dot_v1_dot_log__pb2.DescribeTransactionsInRangeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaseReads(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Log/LeaseReads',
+            pylog_dot_rpc_dot_v1_dot_log__pb2.LeaseReadsRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_log__pb2.LeaseReadsResponse.FromString,
             options,
             channel_credentials,
             insecure,

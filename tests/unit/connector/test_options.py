@@ -345,6 +345,7 @@ WRONG_OF_SOURCES = {
     "sinkId": ["", " ", "x" * 250],
     "pylog.sink.takeover": ["", "yes", "1"],
     "pylog.sink.prepared.timeout.ms": ["0", "-1", "1h", "9" * 30],
+    "pylog.read.lease": ["", "yes", "1"],
     "pylog.check.crcs": ["maybe"],
     "pylog.max.partition.fetch.bytes": ["0", "x", str(1 << 40)],
 }

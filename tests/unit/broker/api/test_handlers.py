@@ -24,6 +24,7 @@ from pylog.model import (
     TopicPartition,
 )
 from pylog_broker.api.context import RequestContext
+from pylog_broker.api.leased_reads import LEASES_AT_ONCE, LeasedReadsHandler
 from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX, TOPICS_PER_REQUEST_MAX
 from pylog_broker.api.metadata import (
     VIEWS_KEPT_MAX,
@@ -62,13 +63,16 @@ from pylog_broker.replication.messages import (
     Effect,
     EpochEndQuery,
     EpochEnds,
+    LeaseReads,
     LowWatermark,
     OffsetAnswer,
     OffsetQuery,
     OffsetsListed,
+    PartitionLease,
     RangeAnswer,
     RangeQuery,
     RangesSplit,
+    ReadsLeased,
     RecordsArrived,
     RecordWait,
     ReplicaEpochEnd,
@@ -98,6 +102,7 @@ class Manager:
         self.deleting: list[object] = []
         self.listing: list[object] = []
         self.splitting: list[list[TopicPartition]] = []
+        self.leasing: list[LeaseReads] = []
         self.waits = False
         self.cancelled: list[object] = []
         self.end = ReplicaEpochEnd(TOPIC, 0, None, LeaderEpoch(3), Offset(12))
@@ -134,6 +139,10 @@ class Manager:
             return []
         ends = tuple(WaitEnd(item.topic_partition, None, Offset(9)) for item in request.partitions)
         return [RecordsArrived(token, ends)]
+
+    def lease_reads(self, _now_ms: int, request: LeaseReads) -> ReadsLeased:
+        self.leasing.append(request)
+        return ReadsLeased(request.timeout_ms)
 
     def epoch_ends(self, request: EpochEndQuery) -> EpochEnds:
         self.asked.append(request)
@@ -244,6 +253,35 @@ def test_records_are_awaited_within_limits_and_nobody_waits_in_vain() -> None:
 
     run(gives_up())
     assert manager.cancelled == manager.listing[-1:]
+
+
+def test_leases_of_reads_are_of_the_client_that_asks_and_within_limits() -> None:
+    manager = Manager()
+    handler = LeasedReadsHandler(cast(ReplicaManager, manager), SYSTEM_CLOCK)
+    lease = PartitionLease(T0, TOPIC, 3, 9)
+    asked = LeaseReads("h", "", (lease,), 500, renews=True)
+    assert run(handler.handle(CONTEXT, asked)) == ReadsLeased(500)
+    assert manager.leasing == [LeaseReads("h", "10.0.0.1", (lease,), 500, renews=True)]
+    many = tuple(
+        PartitionLease(TopicPartition("u", n), None, 0, n) for n in range(LEASES_AT_ONCE + 1)
+    )
+    manager.leasing.clear()
+    assert run(handler.handle(CONTEXT, LeaseReads("h", "", many))) == ReadsLeased(0)
+    assert manager.leasing == [
+        LeaseReads("h", "10.0.0.1", many[:LEASES_AT_ONCE]),
+        LeaseReads("h", "10.0.0.1", many[LEASES_AT_ONCE:], renews=True),
+    ]
+    for wrong, words in (
+        (LeaseReads("", "", (lease,)), "holder has 0 characters; it must have 1 to 128"),
+        (LeaseReads("h" * 129, "", (lease,)), "holder has 129 characters"),
+        (LeaseReads("h", "", (lease,), -1), "timeout_ms is -1; it must be 0"),
+        (LeaseReads("h", "", (lease, lease)), "t-0 stands in the request more than once"),
+        (LeaseReads("h", "", (lease._replace(start=-1),)), "t-0: a range from offset -1 to 9"),
+        (LeaseReads("h", "", (lease._replace(end=2),)), "t-0: a range from offset 3 to 2"),
+        (LeaseReads("h", "", (lease,) * (PARTITIONS_PER_REQUEST_MAX + 1)), "the limit is"),
+    ):
+        with pytest.raises(errors.InvalidRequest, match=words):
+            run(handler.handle(CONTEXT, wrong))
 
 
 def test_epochs_end_where_the_leader_says() -> None:
