@@ -122,6 +122,11 @@ DESCRIBED: Final[dict[str, Described]] = {
         "Streams only: what the query has finished is committed to this group, for tools to show "
         "its lag. The checkpoint remains what counts. Refused while the group has live members.",
     ),
+    "pylog.local.reads": Described(
+        "true or false", "false",
+        "Whether tasks on a broker's machine read the files of the partitions that it leads, in "
+        "place of fetching from it. The rows are the same; what cannot be read so is fetched.",
+    ),
     "topic": Described(
         "a topic's name", "the column `topic`",
         "Sink: where all rows go. Without it the rows name their topic.",

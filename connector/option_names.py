@@ -28,6 +28,7 @@ BOOTSTRAP: Final = "pylog.bootstrap.servers"
 BOOTSTRAP_ALIAS: Final = "kafka.bootstrap.servers"
 
 COMMIT_GROUP: Final = "pylog.commit.group"
+LOCAL_READS: Final = "pylog.local.reads"
 EXACTLY_ONCE: Final = "pylog.exactly.once"
 PREPARED_TIMEOUT: Final = "pylog.sink.prepared.timeout.ms"
 TAKEOVER: Final = "pylog.sink.takeover"
@@ -64,6 +65,7 @@ SOURCE: Final = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
     COMMIT_GROUP,
+    LOCAL_READS,
 )
 SINK: Final = (
     "topic",
@@ -83,7 +85,15 @@ OF_EXACTLY_ONCE: Final = (
 )
 """Options for which a sink that delivers at least once has no use."""
 OWN: Final = frozenset(
-    {BOOTSTRAP, COMMIT_GROUP, EXACTLY_ONCE, TAKEOVER, PREPARED_TIMEOUT, IDEMPOTENCY_RETENTION}
+    {
+        BOOTSTRAP,
+        COMMIT_GROUP,
+        LOCAL_READS,
+        EXACTLY_ONCE,
+        TAKEOVER,
+        PREPARED_TIMEOUT,
+        IDEMPOTENCY_RETENTION,
+    }
 )
 """Options with the prefix that are no settings of a client."""
 ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"

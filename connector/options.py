@@ -34,6 +34,7 @@ from pylog_connector.option_names import (
     IDEMPOTENCY_KEY,
     IDEMPOTENCY_RETENTION,
     KAFKA_PREFIX,
+    LOCAL_READS,
     OF_EXACTLY_ONCE,
     OWN,
     PREFIX,
@@ -89,8 +90,8 @@ IDEMPOTENCY_KEY_LENGTH_MAX: Final = 1_000
 class SourceOptions:
     """The options of a read. `client` has every setting by its dotted name; `retries` and
     `retry_ms` are for looking up offsets, None: as the connector thinks best. `commit_group` is
-    told what a stream has finished. `bootstrap_option` is the name by which the user gave the
-    addresses.
+    told what a stream has finished. With `local_reads` tasks read the files of brokers on their
+    machines. `bootstrap_option` is the name by which the user gave the addresses.
     """
 
     bootstrap: tuple[Address, ...]
@@ -110,6 +111,7 @@ class SourceOptions:
     retries: int | None = None
     retry_ms: int | None = None
     commit_group: str | None = None
+    local_reads: bool = False
     client: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_option: str = BOOTSTRAP
 
@@ -152,7 +154,7 @@ def check_values(options: Mapping[str, str]) -> None:
     _limits(given)
     _narrowing(given)
     _partitions(given)
-    for name in ("includeHeaders", "failOnDataLoss"):
+    for name in ("includeHeaders", "failOnDataLoss", LOCAL_READS):
         _flag(given, name, default=False)
     _commit_group(given)
     if "topic" in given:
@@ -303,6 +305,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         retries=_number(given, "fetchOffset.numRetries", low=0, high=100),
         retry_ms=_number(given, "fetchOffset.retryIntervalMs", low=0, high=600_000),
         commit_group=commit_group,
+        local_reads=_flag(given, LOCAL_READS, default=False),
         client=client,
         bootstrap_option=_bootstrap_option(given),
     )

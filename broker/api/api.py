@@ -17,6 +17,7 @@ from pylog_broker.api.groups.find_coordinator import Ensure, FindCoordinatorHand
 from pylog_broker.api.groups.group_admin import GroupAdminHandler
 from pylog_broker.api.groups.members import MembersHandler
 from pylog_broker.api.groups.streams import InternalTopicMaker, StreamsHandler
+from pylog_broker.api.local_reads import LocalReadHandler
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.offsets import (
     DeleteRecordsHandler,
@@ -143,3 +144,4 @@ class Api:
     transactions: TransactionApi
     ranges: RangesHandler
     record_waits: RecordWaitHandler
+    local_reads: LocalReadHandler

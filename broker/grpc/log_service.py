@@ -216,7 +216,7 @@ class _NotHere(log_pb2_grpc.LogServicer):
 
     ProduceStream = Produce = FetchStream = Fetch = _elsewhere
     ListOffsets = InitProducerId = DeleteRecords = OffsetForLeaderEpoch = _elsewhere
-    SplitRanges = AwaitRecords = _elsewhere
+    SplitRanges = AwaitRecords = OpenLocalRead = _elsewhere
 
 
 def add_gateway_log(apis: UnaryApis, server: Any) -> None:

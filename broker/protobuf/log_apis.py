@@ -5,7 +5,7 @@ from __future__ import annotations
 from pylog.rpc import apis
 from pylog_broker.api.api import Api
 from pylog_broker.api.metadata import MetadataHandler
-from pylog_broker.protobuf import metadata, offsets, ranges, record_waits
+from pylog_broker.protobuf import local_reads, metadata, offsets, ranges, record_waits
 from pylog_broker.protobuf.unary import AnyBound, Bound
 
 
@@ -49,6 +49,12 @@ def log_apis(api: Api) -> tuple[AnyBound, ...]:
             record_waits.wait_from,
             api.record_waits.handle,
             record_waits.records_arrived,
+        ),
+        Bound(
+            apis.OPEN_LOCAL_READ,
+            local_reads.query_from,
+            api.local_reads.handle,
+            local_reads.read_offered,
         ),
     )
 

@@ -349,6 +349,10 @@ SPLIT_RANGES: Final = UnaryApi(
 AWAIT_RECORDS: Final = UnaryApi(
     10_005, "Log", "AwaitRecords", log_pb2.AwaitRecordsRequest, log_pb2.AwaitRecordsResponse
 )
+# Kafka gives no files to its readers.
+OPEN_LOCAL_READ: Final = UnaryApi(
+    10_020, "Log", "OpenLocalRead", log_pb2.OpenLocalReadRequest, log_pb2.OpenLocalReadResponse
+)
 # Kafka has no sinks of queries.
 BEGIN_SINK_TASK: Final = UnaryApi(
     10_100, "Sink", "BeginSinkTask", sink_pb2.BeginSinkTaskRequest, sink_pb2.BeginSinkTaskResponse
@@ -438,6 +442,7 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     SEND,
     SPLIT_RANGES,
     AWAIT_RECORDS,
+    OPEN_LOCAL_READ,
     BEGIN_SINK_TASK,
     RENEW_SINK_TASK,
     PREPARE_SINK_TASK,

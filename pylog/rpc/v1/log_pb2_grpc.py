@@ -91,6 +91,11 @@ class LogStub:
                 request_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsRequest.SerializeToString,
                 response_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsResponse.FromString,
                 _registered_method=True)
+        self.OpenLocalRead = channel.unary_unary(
+                '/pylog.v1.Log/OpenLocalRead',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.OpenLocalReadRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.OpenLocalReadResponse.FromString,
+                _registered_method=True)
 
 
 class LogServicer:
@@ -177,6 +182,13 @@ class LogServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def OpenLocalRead(self, request, context):
+        """For a reader on the broker's machine: where the files of a range are handed over.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LogServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -234,6 +246,11 @@ def add_LogServicer_to_server(servicer, server):
                     servicer.AwaitRecords,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsRequest.FromString,
                     response_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsResponse.SerializeToString,
+            ),
+            'OpenLocalRead': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenLocalRead,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.OpenLocalReadRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.OpenLocalReadResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -535,6 +552,33 @@ class Log:
             '/pylog.v1.Log/AwaitRecords',
             pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsRequest.SerializeToString,
             pylog_dot_rpc_dot_v1_dot_log__pb2.AwaitRecordsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenLocalRead(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Log/OpenLocalRead',
+            pylog_dot_rpc_dot_v1_dot_log__pb2.OpenLocalReadRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_log__pb2.OpenLocalReadResponse.FromString,
             options,
             channel_credentials,
             insecure,
