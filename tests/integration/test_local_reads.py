@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from pylog import AdminClient, LocalCluster, NewTopic, Producer
-from pylog.client.ranges import local_files
+from pylog.client.ranges import local_files, range_fetcher
 from pylog.client.ranges.range_reader import Batches, RangeReader, Skipped
 from pylog.client.settings import CONSUMER_SETTINGS
 from pylog.model import LATEST_TIMESTAMP, TopicPartition
@@ -29,6 +29,12 @@ SMALL = {"segment.bytes": "14000", "index.interval.bytes": "500"}
 def cluster() -> Iterator[LocalCluster]:
     with LocalCluster(brokers=2, config={"metrics.listen": "127.0.0.1:0"}) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are worth it, too."""
+    monkeypatch.setattr(range_fetcher, "LOCAL_BYTES_MIN", 1)
 
 
 def reader(cluster: LocalCluster, *, local: bool, **settings: object) -> RangeReader:
@@ -66,7 +72,6 @@ def test_the_same_records_as_over_the_network(
     cluster: LocalCluster, isolation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_files, "BLOCK_BYTES", 5_000)
-    monkeypatch.setattr("pylog.client.ranges.range_fetcher.LOCAL_BYTES_MIN", 1)
     name = f"same-{isolation}"
     topic(cluster, name, 3, **SMALL).close()
     write(cluster, name, random.Random(7))

@@ -35,8 +35,11 @@ RECORD_BYTES: Final = 2 * 1024
 """The assumed size of a record before one was seen. A range of few offsets in front of many more is
 asked for with a bound: a leader gives all that a fetch may hold."""
 
-LOCAL_BYTES_MIN: Final = 1 << 20
-"""A range of fewer bytes, as far as known, is not worth a local read: one fetch brings it."""
+LOCAL_BYTES_MIN: Final = 4 << 20
+"""A range of fewer bytes is not worth a local read, which takes longer to open than a fetch."""
+LOCAL_RECORD_BYTES: Final = 128
+"""The assumed size of a record for that, before one was seen. It is small, so that the first bytes
+of a range of few records are fetched, and tell."""
 
 T = TypeVar("T")
 
@@ -111,6 +114,7 @@ class RangeFetcher:
         self._empty = 0
         self._stuck = 0
         self._record_bytes = RECORD_BYTES
+        self._seen_bytes = LOCAL_RECORD_BYTES  # of a record, on the average of the last fetch
 
     def taken(self) -> None:
         """The reader took an item: fetch one more."""
@@ -157,7 +161,7 @@ class RangeFetcher:
 
     async def _read_locally(self, local_reads: LocalReads, position: int) -> int:
         """The position to go on from over the network, behind what files of the leader gave."""
-        while (self._end - position) * self._record_bytes >= LOCAL_BYTES_MIN:
+        while (self._end - position) * self._seen_bytes >= LOCAL_BYTES_MIN:
             try:
                 leader, server = await self._located()
             except errors.PylogError:
@@ -242,6 +246,7 @@ class RangeFetcher:
             )
         seen = -(-len(batches) // (last.next_offset - position))
         self._record_bytes = max(self._record_bytes, seen)
+        self._seen_bytes = seen
         return Batches(without_aborted(batches, aborted_of(data))), last.next_offset
 
     async def _ask(
