@@ -289,6 +289,13 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("leader.replication.throttled.rate", int, LONG_MAX,
               "Bytes a second that followers which are out of sync copy from a broker, of the "
               "replicas which their topics' leader.replication.throttled.replicas name.", low=0),
+    ConfigKey("local.read.max.descriptors", int, 256,
+              "Segment files that readers on the broker's machine hold open (pylog.local.reads); "
+              "beyond, and with 0 always, they read over the network. A file that is held stays on "
+              "the disk when its segment is deleted. pylog's own.", low=0, high=65_536),
+    ConfigKey("local.read.max.ms", int, 60_000,
+              "How long such a reader keeps files before it must ask for them again. pylog's own.",
+              low=1_000, high=INT_MAX),
     ConfigKey("log.cleaner.backoff.ms", int, 15_000,
               "How long the cleaner waits when no log needs it.", low=0, high=INT_MAX),
     ConfigKey("log.cleaner.dedupe.buffer.size", int, 128 * _MIB,
@@ -675,6 +682,8 @@ class BrokerConfig:
     log_cleaner_enable: bool = True
     log_cleaner_io_max_bytes_per_second: float = sys.float_info.max
     log_cleaner_threads: int = 1
+    local_read_max_descriptors: int = 256
+    local_read_max_ms: int = 60_000
     log_dirs: tuple[str, ...] = ()
     log_initial_task_delay_ms: int = 30_000
     log_retention_check_interval_ms: int = 300_000

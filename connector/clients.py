@@ -132,7 +132,7 @@ def _patient(
 
 
 def _reader_key(options: SourceOptions) -> object:
-    return options.bootstrap, tuple(sorted(options.client.items()))
+    return options.bootstrap, options.local_reads, tuple(sorted(options.client.items()))
 
 
 def reader_for(options: SourceOptions) -> RangeReader:
@@ -145,7 +145,7 @@ def reader_for(options: SourceOptions) -> RangeReader:
         client = _patient(options.client, "default.api.timeout.ms", CONSUMER_SETTINGS)
         given = {name.replace(".", "_"): value for name, value in client.items()}
         given["bootstrap_servers"] = [str(address) for address in options.bootstrap]
-        return RangeReader(CONSUMER_SETTINGS.parse(given))
+        return RangeReader(CONSUMER_SETTINGS.parse(given), local_reads=options.local_reads)
 
     return _readers.get(_reader_key(options), make)
 

@@ -139,6 +139,11 @@ DESCRIBED: Final[dict[str, Described]] = {
         "Whether brokers keep the records of a batch from retention and compaction until it is "
         "done, as far as `read.lease.max.bytes` and `read.lease.timeout.ms` of brokers let them.",
     ),
+    "pylog.local.reads": Described(
+        "true or false", "false",
+        "Whether tasks on a broker's machine read the files of the partitions that it leads, in "
+        "place of fetching from it. The rows are the same; what cannot be read so is fetched.",
+    ),
     "topic": Described(
         "a topic's name", "the column `topic`",
         "Sink: where all rows go. Without it the rows name their topic.",

@@ -31,6 +31,7 @@ COMMIT_GROUP: Final = "pylog.commit.group"
 PROGRESS_GROUP: Final = "pylog.progress.group"
 CONSISTENT_CUT: Final = "pylog.consistent.cut"
 READ_LEASE: Final = "pylog.read.lease"
+LOCAL_READS: Final = "pylog.local.reads"
 EXACTLY_ONCE: Final = "pylog.exactly.once"
 PREPARED_TIMEOUT: Final = "pylog.sink.prepared.timeout.ms"
 TAKEOVER: Final = "pylog.sink.takeover"
@@ -70,6 +71,7 @@ SOURCE: Final = (
     PROGRESS_GROUP,
     CONSISTENT_CUT,
     READ_LEASE,
+    LOCAL_READS,
 )
 SINK: Final = (
     "topic",
@@ -99,6 +101,7 @@ OWN: Final = frozenset(
         PROGRESS_GROUP,
         CONSISTENT_CUT,
         READ_LEASE,
+        LOCAL_READS,
         EXACTLY_ONCE,
         TAKEOVER,
         PREPARED_TIMEOUT,

@@ -35,6 +35,7 @@ from pylog_connector.option_names import (
     IDEMPOTENCY_KEY,
     IDEMPOTENCY_RETENTION,
     KAFKA_PREFIX,
+    LOCAL_READS,
     OF_EXACTLY_ONCE,
     OF_PROGRESS,
     OWN,
@@ -96,8 +97,8 @@ class SourceOptions:
     """The options of a read. `client` has every setting by its dotted name; `retries` and
     `retry_ms` are for looking up offsets, None: as the connector thinks best. `commit_group` is
     told what a stream has finished; `progress_group` is told it by the query's sink `sink_id`,
-    together with what it wrote. `bootstrap_option` is the name by which the user gave the
-    addresses.
+    together with what it wrote. With `local_reads` tasks read the files of brokers on their
+    machines. `bootstrap_option` is the name by which the user gave the addresses.
     """
 
     bootstrap: tuple[Address, ...]
@@ -123,6 +124,7 @@ class SourceOptions:
     prepared_timeout_ms: int = PREPARED_TIMEOUT_MS
     consistent_cut: bool = False
     read_lease: bool = READ_LEASE_DEFAULT
+    local_reads: bool = False
     client: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_option: str = BOOTSTRAP
 
@@ -167,7 +169,7 @@ def check_values(options: Mapping[str, str]) -> None:
     _limits(given)
     _narrowing(given)
     _partitions(given)
-    for name in ("includeHeaders", "failOnDataLoss", CONSISTENT_CUT):
+    for name in ("includeHeaders", "failOnDataLoss", CONSISTENT_CUT, LOCAL_READS):
         _flag(given, name, default=False)
     _commit_group(given)
     _progress_groups(given)
@@ -335,6 +337,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         prepared_timeout_ms=_number(given, PREPARED_TIMEOUT, high=INT_MAX) or PREPARED_TIMEOUT_MS,
         consistent_cut=consistent_cut,
         read_lease=_flag(given, READ_LEASE, default=READ_LEASE_DEFAULT),
+        local_reads=_flag(given, LOCAL_READS, default=False),
         client=client,
         bootstrap_option=_bootstrap_option(given),
     )

@@ -269,8 +269,9 @@ def _read(
                 )
                 position = item.first
                 continue
+            check_crcs = options.client["check.crcs"] and not item.checked
             for chunk in _chunks(item.data, options.narrowing):
-                yield from _decoded(chunk, wanted, position, options, columns)
+                yield from _decoded(chunk, wanted, position, options, columns, check_crcs)
     except TopicGone as error:
         _lost(f"{where}, offsets {wanted.start} to {wanted.end}: {error}", options)
 
@@ -321,6 +322,7 @@ def _decoded(
     position: int,
     options: SourceOptions,
     columns: Sequence[str],
+    check_crcs: bool,
 ) -> Iterator[pa.RecordBatch]:
     from pylog.records.columnar import decode_to_arrow
 
@@ -331,7 +333,7 @@ def _decoded(
         from_offset=position,
         to_offset=wanted.end,
         include_headers=options.include_headers,
-        check_crcs=options.client["check.crcs"],
+        check_crcs=check_crcs,
     )
     if not batch.num_rows:
         return

@@ -82,6 +82,14 @@ ROWS: list[tuple[str, list[Panel]]] = [
             "out, {{instance}}": rate("pylog_replication_bytes_out_total", "instance")}),
         ("Requests per second", "ops",
          {"{{request}}": rate("pylog_request_seconds_count", "request")}),
+        ("Bytes per second that readers took from local files, by topic", "Bps",
+         {"{{topic}}": rate("pylog_local_read_bytes_total", "topic", TOPIC)}),
+        ("Local reads per second", "ops", {
+            "opened": rate("pylog_local_reads_opened_total", "job"),
+            "fell back: {{cause}}": rate("pylog_local_read_fallbacks_total", "cause")}),
+        ("Local readers", "short", {
+            "reads, {{instance}}": f"pylog_local_reads{HERE}",
+            "files, {{instance}}": f"pylog_local_read_descriptors{HERE}"}),
         ("Errors per second", "ops",
          {"{{request}} {{error}}": rate("pylog_request_errors_total", "request, error")}),
     ]),

@@ -18,6 +18,7 @@ from pylog_broker.api.groups.group_admin import GroupAdminHandler
 from pylog_broker.api.groups.members import MembersHandler
 from pylog_broker.api.groups.streams import InternalTopicMaker, StreamsHandler
 from pylog_broker.api.leased_reads import LeasedReadsHandler
+from pylog_broker.api.local_reads import LocalReadHandler
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.offsets import (
     DeleteRecordsHandler,
@@ -147,3 +148,4 @@ class Api:
     record_waits: RecordWaitHandler
     range_transactions: RangeTransactionsHandler
     leased_reads: LeasedReadsHandler
+    local_reads: LocalReadHandler

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pylog.clock import SYSTEM_CLOCK
+from pylog.machine import boot_id
 from pylog.model import BrokerId
 from pylog.rpc.v1 import cluster_pb2_grpc
 from pylog_broker.controller.controller import Controller
@@ -17,7 +18,6 @@ from pylog_broker.grpc.cluster_service import ClusterService
 from pylog_broker.grpc.server import GrpcServer
 from pylog_broker.ids import random_id
 from pylog_broker.logs import IDENTITY
-from pylog_broker.process.host import boot_id
 from pylog_broker.storage.errors import DirectoryLocked
 from pylog_broker.storage.files import OsFiles
 

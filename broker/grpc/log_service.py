@@ -217,6 +217,7 @@ class _NotHere(log_pb2_grpc.LogServicer):
     ProduceStream = Produce = FetchStream = Fetch = _elsewhere
     ListOffsets = InitProducerId = DeleteRecords = OffsetForLeaderEpoch = _elsewhere
     SplitRanges = AwaitRecords = DescribeTransactionsInRange = LeaseReads = _elsewhere
+    OpenLocalRead = _elsewhere
 
 
 def add_gateway_log(apis: UnaryApis, server: Any) -> None:

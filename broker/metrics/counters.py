@@ -107,3 +107,18 @@ class RequestCounters:
         """One error in an answer, or instead of one."""
         key = (request, code)
         self.errors[key] = self.errors.get(key, 0) + 1
+
+
+class LocalReadCounts:
+    """Reads of files that this broker gave to processes on its machine. `fallbacks` counts by cause
+    how often a reader had to ask again or to read over the network.
+    """
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.bytes_read = TopicBytes()
+        self.fallbacks: dict[str, int] = {}
+
+    def fell_back(self, cause: str) -> None:
+        """One more of this cause, of which there are few."""
+        self.fallbacks[cause] = self.fallbacks.get(cause, 0) + 1

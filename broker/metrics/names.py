@@ -68,6 +68,30 @@ BYTES_IN: Final = Metric(
 BYTES_OUT: Final = Metric(
     "pylog_bytes_out_total", "counter", "Bytes of batches that consumers fetched.", ("topic",)
 )
+LOCAL_READS: Final = Metric(
+    "pylog_local_reads", "gauge",
+    "Reads by processes on this machine that have files of this broker open.",
+)  # fmt: skip
+LOCAL_READ_DESCRIPTORS: Final = Metric(
+    "pylog_local_read_descriptors", "gauge",
+    "Files that those readers have, at most local.read.max.descriptors.",
+)  # fmt: skip
+LOCAL_READS_OPENED: Final = Metric(
+    "pylog_local_reads_opened_total", "counter",
+    "Times that files were offered to a reader on this machine.",
+)  # fmt: skip
+LOCAL_READ_BYTES: Final = Metric(
+    "pylog_local_read_bytes_total", "counter",
+    "Bytes of batches that such readers took from the files themselves, as they tell when they "
+    "give them back. pylog_bytes_out_total does not count them.", ("topic",),
+)  # fmt: skip
+LOCAL_READ_FALLBACKS: Final = Metric(
+    "pylog_local_read_fallbacks_total", "counter",
+    "Times that such a reader had to ask again or to read over the network: the error of a "
+    "refusal (resource_not_found: on another machine, or switched off), what ended a read "
+    "(leader_change, log_start, truncated, deleted, storage, expired), unclaimed (nobody came for "
+    "the files), damaged (bytes that are no whole batches), foreign_user.", ("cause",),
+)  # fmt: skip
 REPLICATION_IN: Final = Metric(
     "pylog_replication_bytes_in_total", "counter", "Bytes of batches fetched from leaders."
 )

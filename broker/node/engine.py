@@ -28,6 +28,8 @@ from pylog_broker.replication.messages import (
     InternalRead,
     LeadershipBegan,
     LeadershipEnded,
+    LocalReadEnded,
+    LocalReadsOpened,
     OffsetsListed,
     OperationFailed,
     ProduceDone,
@@ -60,6 +62,8 @@ _Rare = (
     | RangesSplit
     | RangeTransactionsDescribed
     | RecordsArrived
+    | LocalReadsOpened
+    | LocalReadEnded
     | InternalRead
     | InternalAppended
     | DeleteReplicaLater
@@ -112,6 +116,8 @@ class Engine:
         self.connections: LeaderConnections | None = None
         self.leaderships: LeadershipListener | None = None
         """The one that hears of the internal partitions led here; set before the first metadata."""
+        self.local_read_ended: Callable[[int, str], None] | None = None
+        """The one that tells holders of local reads; set before the first of them."""
         self._clock = clock
         self._pool = pool
         self._alter_partition = alter_partition
@@ -198,10 +204,14 @@ class Engine:
                 | RangesSplit(token, answer)
                 | RangeTransactionsDescribed(token, answer)
                 | RecordsArrived(token, answer)
+                | LocalReadsOpened(token, answer)
                 | InternalRead(token, answer)
                 | InternalAppended(token, answer)
             ):
                 cast(Answer, token)(answer)
+            case LocalReadEnded(read_id, cause):
+                if self.local_read_ended is not None:
+                    self.local_read_ended(read_id, cause)
             case DeleteReplicaLater(directory, delay_ms):
                 timer = self._loop.call_later(delay_ms / 1000, self._delete, directory)
                 self._deletions[directory] = timer

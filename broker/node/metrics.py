@@ -28,6 +28,7 @@ from pylog_broker.storage.read_leases import End as LeaseEnd
 
 if TYPE_CHECKING:
     from pylog_broker.api.api import DataApi
+    from pylog_broker.api.local_reads import LocalReadHandler
     from pylog_broker.api.producer_id_quota import ProducerIdQuota
     from pylog_broker.framed.server import StreamServer
     from pylog_broker.metadata.records import Listener
@@ -72,6 +73,7 @@ class BrokerParts:
     data: DataApi | None = None
     streams: StreamServer | None = None
     producer_id_quota: ProducerIdQuota | None = None
+    local_reads: LocalReadHandler | None = None
     logs: LogDirectories | None = None
     membership: Membership | None = None
     listeners: tuple[Listener, ...] = ()
@@ -167,14 +169,35 @@ class BrokerMetrics:
     def _add_bytes(self, page: Page) -> None:
         parts = self.parts
         counters = parts.counters
+        local = (
+            ()
+            if parts.local_reads is None
+            else ((names.LOCAL_READ_BYTES, parts.local_reads.counts.bytes_read),)
+        )
         for metric, counted in (
             (names.BYTES_IN, counters.bytes_in),
             (names.BYTES_OUT, counters.bytes_out),
+            *local,
         ):
             if parts.membership is not None:
                 counted.keep_only(parts.membership.image.topics_by_name)
             page.add_all(metric, {(topic,): size for topic, size in counted.by_topic.items()})
         page.add(names.REPLICATION_OUT, counters.replication_bytes_out)
+        if parts.local_reads is not None and parts.engine is not None:
+            counts, reads = parts.local_reads.counts, parts.engine.manager.local_reads
+            page.add(names.LOCAL_READS, len(reads.reads))
+            page.add(names.LOCAL_READ_DESCRIPTORS, reads.descriptors)
+            page.add(names.LOCAL_READS_OPENED, counts.opened)
+            page.add_all(
+                names.LOCAL_READ_FALLBACKS,
+                {
+                    (cause,): count
+                    for cause, count in {
+                        **counts.fallbacks,
+                        "foreign_user": parts.local_reads.foreigners,
+                    }.items()
+                },
+            )
         if parts.data is not None:
             data = parts.data
             page.add_all(

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
+from pylog.machine import boot_id
 from pylog.model import CONSUMER_OFFSETS, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId
 from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.api import Api, DataApi, GroupApi, TransactionApi
@@ -23,6 +24,7 @@ from pylog_broker.api.broker_description import DescribeBrokerHandler
 from pylog_broker.api.calls import Calls
 from pylog_broker.api.groups.committed_offsets import CommittedOffsetsHandler
 from pylog_broker.api.leased_reads import LeasedReadsHandler
+from pylog_broker.api.local_reads import LocalReadHandler
 from pylog_broker.api.memory_watch import MemoryWatch
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.offsets import (
@@ -72,6 +74,7 @@ from pylog_broker.metadata.messages import (
 from pylog_broker.metadata.records import Endpoint, usual_listeners
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.metrics.listen import Metrics
+from pylog_broker.net.file_door import FileDoor
 from pylog_broker.net.shares import BrokerShares
 from pylog_broker.net.strangers import StrangerReports
 from pylog_broker.node.coordinators import Coordinators
@@ -427,7 +430,10 @@ class BrokerService:
         batches_here = self._share_groups.batches_here = BatchesHere(data.produce)
         self._replication.offer([produce_api(batches_here, self._image)])
         quota = self._parts.producer_id_quota = ProducerIdQuota(lambda: self._logs.config)
-
+        local_reads = self._parts.local_reads = LocalReadHandler(
+            manager, perform, clock, partial(FileDoor, self._pool), boot_id()
+        )
+        self._engine.local_read_ended = local_reads.on_ended
         return Api(
             data,
             MetadataHandler(self._image, lambda: gateway),
@@ -441,6 +447,7 @@ class BrokerService:
             RecordWaitHandler(manager, perform, clock),
             RangeTransactionsHandler(manager, perform, clock),
             LeasedReadsHandler(manager, clock),
+            local_reads,
         )
 
     def _transaction_parts(
@@ -658,6 +665,8 @@ class BrokerService:
             self._watch.stop()
         if self._streams is not None:
             self._streams.stop_listening()
+        if self._parts.local_reads is not None:
+            self._parts.local_reads.close()
         await self._server.stop(0.3)
         if self._streams is not None:
             await self._streams.close()

@@ -10,6 +10,7 @@ from typing import Final
 
 from pylog import errors
 from pylog.clock import Clock
+from pylog.machine import boot_id
 from pylog_broker.config import BrokerConfig
 from pylog_broker.ids import random_id
 from pylog_broker.log_dirs import directories_of
@@ -18,7 +19,7 @@ from pylog_broker.node.limits import open_segments_max
 from pylog_broker.node.link import ControllerLink
 from pylog_broker.node.offers import check_own, find_directories, refuse_left_out
 from pylog_broker.node.settings import ANY_BROKER, NEW_BROKER
-from pylog_broker.process.host import boot_id, open_files_max
+from pylog_broker.process.host import open_files_max
 from pylog_broker.process.places import look_at, mount_id_of, refuse_nested
 from pylog_broker.storage.directories.directory import MetaProperties
 from pylog_broker.storage.errors import DirectoryLocked, StartPutOff, StorageStartError

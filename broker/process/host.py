@@ -1,6 +1,4 @@
-"""The questions of a process to its machine: its name and addresses, and whether memory
-survived.
-"""
+"""The questions of a process to its machine: its name, its addresses and its limits."""
 
 from __future__ import annotations
 
@@ -8,18 +6,6 @@ import contextlib
 import resource
 import socket
 import sys
-from pathlib import Path
-from typing import Final
-
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-
-
-def boot_id() -> str:
-    """Changes with every boot of the machine; empty where the machine does not tell."""
-    try:
-        return _BOOT_ID.read_text().strip()
-    except OSError:
-        return ""
 
 
 def host_id() -> str:

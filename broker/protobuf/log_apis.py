@@ -7,6 +7,7 @@ from pylog_broker.api.api import Api
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.protobuf import (
     leased_reads,
+    local_reads,
     metadata,
     offsets,
     range_transactions,
@@ -68,6 +69,12 @@ def log_apis(api: Api) -> tuple[AnyBound, ...]:
             leased_reads.leases_from,
             api.leased_reads.handle,
             leased_reads.reads_leased,
+        ),
+        Bound(
+            apis.OPEN_LOCAL_READ,
+            local_reads.query_from,
+            api.local_reads.handle,
+            local_reads.read_offered,
         ),
     )
 

@@ -14,6 +14,7 @@ The parts share `HostedPartitions` and `WaitingRoom`:
     sessions         what followers asked last             replicas   who leads, who follows
     leaderships      what coordinators are told            syncs      what waits for the own disk
     internal_logs    what coordinators read and write
+    local_reads      files for readers on the same machine
     transactions     what opens and ends transactions
 """
 
@@ -35,6 +36,7 @@ from pylog_broker.replication.hosted import HostedPartitions, Missing
 from pylog_broker.replication.internal_logs import InternalLogs
 from pylog_broker.replication.isr import AdvanceHighWatermark, IsrEffect, LeaderState
 from pylog_broker.replication.leased_reads import LeasedReads
+from pylog_broker.replication.local_reads import LocalReads
 from pylog_broker.replication.log_starts import LogStarts
 from pylog_broker.replication.messages import (
     AppendInternal,
@@ -46,6 +48,7 @@ from pylog_broker.replication.messages import (
     Fetch,
     HighWatermarkMoved,
     LeaseReads,
+    LocalReadQuery,
     OffsetQuery,
     PartitionState,
     Produce,
@@ -133,6 +136,8 @@ class ReplicaManager:
         self._range_transactions = transaction_look_ups(hosted, room, self._storage_failed)
         self._record_waits = RecordWaits(hosted, room)
         self._leased_reads = LeasedReads(hosted, logs)
+        self.local_reads = LocalReads(hosted, room, self._storage_failed)
+        """The reads of processes on this machine, to look at."""
         self._internal_logs = InternalLogs(
             hosted, room, self._produces, self._storage_failed, self._damaged
         )
@@ -192,6 +197,7 @@ class ReplicaManager:
         self._offsets.cancel(token)
         self._ranges.cancel(token)
         self._range_transactions.cancel(token)
+        self.local_reads.look_ups.cancel(token)
         self._replica_fetches.cancel(token)
 
     def topic_config(self, topic_partition: TopicPartition) -> TopicConfig | None:
@@ -229,6 +235,26 @@ class ReplicaManager:
         self._range_transactions.ask(queries, token)
         return self._finish()
 
+    def open_local_read(self, now_ms: int, query: LocalReadQuery, token: object) -> list[Effect]:
+        """LocalReadsOpened with one answer, now, or when the pages that a look-up needs were
+        read.
+        """
+        self._room.begin(now_ms)
+        self.local_reads.look_ups.ask((query,), token)
+        return self._finish()
+
+    def check_local_reads(self, now_ms: int) -> list[Effect]:
+        """LocalReadEnded for each that is over: to be called often while there are any. Changes of
+        leaders are told without it.
+        """
+        self._room.begin(now_ms)
+        self.local_reads.check()
+        return self._finish()
+
+    def close_local_read(self, read_id: int) -> None:
+        """Its holder has no file of it any more."""
+        self.local_reads.close(read_id)
+
     def await_records(self, now_ms: int, request: RecordWait, token: object) -> list[Effect]:
         """RecordsArrived now, or when there are so many records, or after the wait."""
         self._room.begin(now_ms)
@@ -252,6 +278,7 @@ class ReplicaManager:
         self._offsets.on_cold_read(read)
         self._ranges.on_cold_read(read)
         self._range_transactions.on_cold_read(read)
+        self.local_reads.look_ups.on_cold_read(read)
         self._internal_logs.on_cold_read(read)
         self._replica_fetches.on_cold_read(read)
         self._rebuilds.on_cold_read(read)
@@ -380,6 +407,7 @@ class ReplicaManager:
             # After the partitions: the change that takes a broker from those that a deletion waits
             # for may take it from the ISR, too, which is then too small for an answer.
             self._room.deletions.check_all()
+        self.local_reads.check()
         return self._finish()
 
     def _start_if_ready(self) -> None:

@@ -37,6 +37,7 @@ from pylog_broker.storage.checkpoints.checkpoint_writer import LogStartsTask
 from pylog_broker.storage.log.recompression import Recompressed
 from pylog_broker.storage.manager.manager import LogManager
 from pylog_broker.storage.segments.flush_task import FlushTask
+from pylog_broker.storage.segments.local_range import FileRange
 
 # ---- produce ----------------------------------------------------------------------------------
 
@@ -367,6 +368,43 @@ class RangeAnswer:
     split: RangeSplit = NO_RANGE
 
 
+class LocalAborted(NamedTuple):
+    """An aborted transaction: its producer, its first record, and its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalReadQuery:
+    """A request of a reader on this machine for the files that hold `start <= offset < end`. An
+    empty `topic_id` stands for any. pylog's own.
+    """
+
+    topic_partition: TopicPartition
+    topic_id: str
+    start: int
+    end: int
+    current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+    read_committed: bool = False
+    machine_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalReadAnswer:
+    """The files up to `end_offset`, under the number that `LocalReadEnded` names; with a failure
+    nothing. `aborted`: the aborted transactions with records there, for a reader of committed ones.
+    """
+
+    topic_partition: TopicPartition
+    failure: Failure | None = None
+    read_id: int = -1
+    end_offset: int = -1
+    files: tuple[FileRange, ...] = ()
+    aborted: tuple[LocalAborted, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class RangeTransactionsQuery:
     """A request for the transactions whose commit markers have `start <= offset < end`; with `end`
@@ -629,6 +667,26 @@ class RangeTransactionsDescribed:
 
 
 @dataclass(frozen=True, slots=True)
+class LocalReadsOpened:
+    """The local reads that somebody asked for. Their files are to be opened before anything else
+    happens to the logs: the paths may soon be those of others.
+    """
+
+    token: object
+    answers: tuple[LocalReadAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalReadEnded:
+    """The holder of a local read must be told that it is over, and why, before anything else
+    happens to the logs. It counts until it is closed.
+    """
+
+    read_id: int
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
 class ColdRead:
     """An answer needs pages that are not in memory, or a log what its batches say: call `read()`
     on a pool thread, then `on_cold_read(now_ms, self)`.
@@ -740,6 +798,8 @@ Effect = (
     | RangesSplit
     | RangeTransactionsDescribed
     | RecordsArrived
+    | LocalReadsOpened
+    | LocalReadEnded
     | InternalRead
     | InternalAppended
     | SendReplicaFetch

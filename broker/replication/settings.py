@@ -39,6 +39,9 @@ class ReplicationSettings:
     # a request naming more partitions is refused (bad input 33); a follower spreads them over
     # several fetches
     request_partitions_max: int = 20_000
+    # local.read.max.*: files that readers on this machine hold open, and for how long
+    local_read_max_descriptors: int = 256
+    local_read_max_ms: int = 60_000
     # requests that may wait at once, of all kinds together
     waiting_requests_max: int = 100_000
 
@@ -55,5 +58,7 @@ class ReplicationSettings:
             replica_fetch_backoff_ms=min(cls().replica_fetch_backoff_ms, backoff_max_ms),
             replica_fetch_backoff_max_ms=backoff_max_ms,
             fetch_max_bytes=config.fetch_max_bytes,
+            local_read_max_descriptors=config.local_read_max_descriptors,
+            local_read_max_ms=config.local_read_max_ms,
             rack_aware_reads=config.replica_selector_class in RACK_AWARE_SELECTORS,
         )

@@ -361,6 +361,10 @@ DESCRIBE_TRANSACTIONS_IN_RANGE: Final = UnaryApi(
 LEASE_READS: Final = UnaryApi(
     10_007, "Log", "LeaseReads", log_pb2.LeaseReadsRequest, log_pb2.LeaseReadsResponse
 )
+# Kafka gives no files to its readers.
+OPEN_LOCAL_READ: Final = UnaryApi(
+    10_020, "Log", "OpenLocalRead", log_pb2.OpenLocalReadRequest, log_pb2.OpenLocalReadResponse
+)
 # Kafka has no sinks of queries.
 BEGIN_SINK_TASK: Final = UnaryApi(
     10_100, "Sink", "BeginSinkTask", sink_pb2.BeginSinkTaskRequest, sink_pb2.BeginSinkTaskResponse
@@ -452,6 +456,7 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     AWAIT_RECORDS,
     DESCRIBE_TRANSACTIONS_IN_RANGE,
     LEASE_READS,
+    OPEN_LOCAL_READ,
     BEGIN_SINK_TASK,
     RENEW_SINK_TASK,
     PREPARE_SINK_TASK,

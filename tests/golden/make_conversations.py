@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from google.protobuf.message import Message
@@ -118,6 +119,8 @@ class Broker:
             RecordWaitHandler(manager, self._perform, clock),
             RangeTransactionsHandler(manager, self._perform, clock),
             LeasedReadsHandler(manager, clock),
+            # What it offers is on one machine: there is nothing to keep of it.
+            cast(Any, SimpleNamespace(handle=None)),
         )
         self._gate = Gate(clock, print)
         self._gate.quotas.add_listener(LISTENER, 100)

@@ -51,6 +51,20 @@ def test_the_benchmark_of_the_gateway_runs() -> None:
     assert done.stdout.count("by gateway") == 4
 
 
+def test_the_benchmark_of_local_reads_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.local_reads", "8", "1"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("ratio") == 4
+    assert "fell back" not in done.stdout
+
+
 def test_the_benchmark_of_the_streams_runs() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench.streams", "--scale", "0.01"],

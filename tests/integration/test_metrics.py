@@ -19,6 +19,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from prometheus_client.parser import text_string_to_metric_families
 
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, errors
+from pylog.client.ranges import range_fetcher
+from pylog.client.ranges.range_reader import Batches, RangeReader
+from pylog.client.settings import CONSUMER_SETTINGS
 from pylog_broker.metrics import names
 from tests.fakes.alert_rules import Rules
 from tests.fakes.raw_client import RawClient
@@ -55,7 +58,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="module")
 def coordinating() -> Iterator[LocalCluster]:
-    """One broker with a group that has committed, and a transaction."""
+    """One broker with a group that has committed, a transaction, and a reader of its files."""
     with LocalCluster(1, config={"metrics.listen": "127.0.0.1:0"}) as running:
         where = {"bootstrap_servers": running.bootstrap_servers}
         with AdminClient(**where) as admin, Producer(**where) as producer:
@@ -72,7 +75,22 @@ def coordinating() -> Iterator[LocalCluster]:
             with Consumer("t", group_id="g", auto_offset_reset="earliest", **where) as member:
                 assert len(member.poll(20)) >= 1
                 member.commit()
+                read_files(running.bootstrap_servers)
                 yield running
+
+
+def read_files(address: str) -> None:
+    """The first record of t, out of its segment."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(range_fetcher, "LOCAL_BYTES_MIN", 1)
+        reader = RangeReader(
+            CONSUMER_SETTINGS.parse({"bootstrap_servers": address}), local_reads=True
+        )
+        reader.topics(["t"])
+        assert [type(item) for item in reader.read("t", "", 0, 0, 1)] == [Batches]
+        assert reader.local_reads is not None
+        assert reader.local_reads.bytes_read
+        reader.close()
 
 
 def get(url: str) -> tuple[int, str]:

@@ -49,6 +49,7 @@ from pylog_broker.storage.producers.snapshot_task import SnapshotTask
 from pylog_broker.storage.recovery.recovery import LastStop, RecoveryReport
 from pylog_broker.storage.segments.damage import Hole
 from pylog_broker.storage.segments.flush_task import FlushTask
+from pylog_broker.storage.segments.local_range import LocalRange
 from pylog_broker.storage.segments.segment import Segment
 from pylog_broker.storage.tail_cache import TailBudget, TailRead
 
@@ -402,6 +403,22 @@ class Log:
         self._guard.check()
         start, end = max(start, self._bounds.start), min(end, self._bounds.end)
         return self._reader.split(start, end, piece_bytes, pieces_max, even=even, nowait=nowait)
+
+    def local_range(
+        self, start: int, end: int, *, upper_bound: int, files_max: int, nowait: bool = False
+    ) -> LocalRange:
+        """The places of the batches of `start <= offset < end` below `upper_bound`, in at most
+        `files_max` segment files (see `local_range`). Raises OffsetOutOfRange for a start outside
+        the log; other errors as above.
+        """
+        self._guard.check()
+        bounds = self._bounds
+        if not bounds.start <= start <= bounds.end:
+            raise OffsetOutOfRange(
+                f"offset {start} of {self.topic_partition} is outside "
+                f"[{bounds.start}, {bounds.end}]"
+            )
+        return self._reader.local_range(start, end, upper_bound, files_max, nowait=nowait)
 
     def max_timestamp(
         self, *, upper_bound: int | None = None, nowait: bool = False

@@ -11,6 +11,7 @@ from pylog_broker.storage.indexes.txn_index import AbortedTransaction
 from pylog_broker.storage.log.guard import FaultGuard
 from pylog_broker.storage.producers.transaction_scan import scan_transactions
 from pylog_broker.storage.recovery.gaps import Gaps
+from pylog_broker.storage.segments.local_range import LocalRange, local_range
 from pylog_broker.storage.segments.range_split import split
 from pylog_broker.storage.segments.segment_list import SegmentList
 from pylog_broker.storage.segments.segment_reader import SegmentReader
@@ -125,6 +126,24 @@ class LogReader:
                 start=start,
                 end=end,
                 headers_max=headers_max,
+                opened=self._segments.opened,
+                nowait=nowait,
+            )
+
+    def local_range(
+        self, start: int, end: int, upper_bound: int, files_max: int, *, nowait: bool
+    ) -> LocalRange:
+        """The places of [start, end) below `upper_bound` in the files; with `nowait` it may raise
+        PagesCold.
+        """
+        with self._guard.io("looking up where a range is", reads=True):
+            return local_range(
+                self._files,
+                self._segments.from_offset(start),
+                start=start,
+                end=end,
+                upper_bound=upper_bound,
+                files_max=files_max,
                 opened=self._segments.opened,
                 nowait=nowait,
             )

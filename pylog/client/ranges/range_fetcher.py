@@ -13,11 +13,14 @@ from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import error_of
 from pylog.client.ranges.fetch_lines import FetchLines
+from pylog.client.ranges.local_reads import LocalRange, LocalReads
 from pylog.model import EARLIEST_TIMESTAMP, TopicPartition
 from pylog.rpc import apis
 from pylog.rpc.v1 import log_pb2
 
 if TYPE_CHECKING:
+    from pylog.client.cluster.metadata import Leader
+    from pylog.client.ranges.local_files import LocalRead
     from pylog.records.batch import Buffer
 
 PREFETCHED_MAX: Final = 2
@@ -32,14 +35,23 @@ RECORD_BYTES: Final = 2 * 1024
 """The assumed size of a record before one was seen. A range of few offsets in front of many more is
 asked for with a bound: a leader gives all that a fetch may hold."""
 
+LOCAL_BYTES_MIN: Final = 4 << 20
+"""A range of fewer bytes is not worth a local read, which takes longer to open than a fetch."""
+LOCAL_RECORD_BYTES: Final = 128
+"""The assumed size of a record for that, before one was seen. It is small, so that the first bytes
+of a range of few records are fetched, and tell."""
+
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Whole record batches; the first may begin before, the last end behind what was asked for."""
+    """Whole record batches; the first may begin before, the last end behind what was asked for.
+    `checked`: their CRCs match.
+    """
 
     data: Buffer
+    checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +95,14 @@ class RangeFetcher:
         topic_id: str,
         partition: int,
         end: int,
+        local_reads: LocalReads | None = None,
     ) -> None:
-        self.items: queue.SimpleQueue[Batches | Skipped | Damaged | Failed | End] = (
+        """`local_reads`: files of the leader are read where it hands them over."""
+        self.items: queue.SimpleQueue[Batches | Skipped | Damaged | LocalRead | Failed | End] = (
             queue.SimpleQueue()
         )
+        self._local_reads = local_reads
+        self._local: asyncio.Future[None] | None = None  # done when the reader has finished one
         self._room = asyncio.Semaphore(PREFETCHED_MAX)
         self._cluster = cluster
         self._lines = lines
@@ -98,10 +114,16 @@ class RangeFetcher:
         self._empty = 0
         self._stuck = 0
         self._record_bytes = RECORD_BYTES
+        self._seen_bytes = LOCAL_RECORD_BYTES  # of a record, on the average of the last fetch
 
     def taken(self) -> None:
         """The reader took an item: fetch one more."""
         self._room.release()
+
+    def local_done(self) -> None:
+        """The reader has finished the local read that it took."""
+        if self._local is not None and not self._local.done():
+            self._local.set_result(None)
 
     async def run(self, start: int) -> None:
         """Fetch until the end, or until something that no retry cures."""
@@ -122,6 +144,10 @@ class RangeFetcher:
         timeout_ms = self._settings["default.api.timeout.ms"]
         what = f"reading {self._at} from offset {{}} to {self._end}"
         while position < self._end:
+            if self._local_reads is not None:
+                position = await self._read_locally(self._local_reads, position)
+                if position >= self._end:
+                    return
             await self._room.acquire()
             item, position = await self._cluster.retrying(
                 lambda left_s, at=position: self._fetch(at, left_s),  # type: ignore[misc]
@@ -132,6 +158,47 @@ class RangeFetcher:
             if item is None:
                 return
             self.items.put(item)
+
+    async def _read_locally(self, local_reads: LocalReads, position: int) -> int:
+        """The position to go on from over the network, behind what files of the leader gave."""
+        while (self._end - position) * self._seen_bytes >= LOCAL_BYTES_MIN:
+            try:
+                leader, server = await self._located()
+            except errors.PylogError:
+                return position  # the fetch that follows tries again, and tells
+            wanted = LocalRange(
+                self._at, self._topic_id, leader.epoch, position, self._end, self._isolation
+            )
+            read = await local_reads.open(leader.broker, server, wanted)
+            if read is None:
+                return position
+            self._local = asyncio.get_running_loop().create_future()
+            try:
+                self.items.put(read)
+                await self._local
+            finally:
+                local_reads.release(read)
+            begun, position = position, read.position
+            if read.is_damaged:
+                local_reads.fell_back("DAMAGED", f"{self._at} from offset {position}: {read.fault}")
+            if position == begun or read.is_damaged:
+                return position  # one fetch at least, so that the range gets on
+        return position
+
+    async def _located(self) -> tuple[Leader, Server]:
+        """The partition's leader."""
+        topic = self._at.topic
+        known = self._cluster.metadata.topic_id(topic)
+        if not known or known != (self._topic_id or known) or topic in self._cluster.denied:
+            # The range was planned by another process, some time ago: the topic may be gone, and
+            # one of its name may have fewer partitions.
+            await self._check_topic()
+        leader = self._cluster.metadata.leader(*self._at)
+        server = self._cluster.broker(leader.broker) if leader is not None else None
+        if leader is None or server is None:
+            self._cluster.refresh_soon(topic)
+            raise errors.LeaderNotAvailable(f"{self._at} has no live leader at the moment")
+        return leader, server
 
     async def _fetch(
         self, position: int, left_s: float
@@ -179,22 +246,13 @@ class RangeFetcher:
             )
         seen = -(-len(batches) // (last.next_offset - position))
         self._record_bytes = max(self._record_bytes, seen)
+        self._seen_bytes = seen
         return Batches(without_aborted(batches, aborted_of(data))), last.next_offset
 
     async def _ask(
         self, position: int, left_s: float
     ) -> tuple[log_pb2.PartitionData, Buffer] | None:
-        topic = self._at.topic
-        known = self._cluster.metadata.topic_id(topic)
-        if not known or known != (self._topic_id or known) or topic in self._cluster.denied:
-            # The range was planned by another process, some time ago: the topic may be gone, and
-            # one of its name may have fewer partitions.
-            await self._check_topic()
-        leader = self._cluster.metadata.leader(*self._at)
-        server = self._cluster.broker(leader.broker) if leader is not None else None
-        if leader is None or server is None:
-            self._cluster.refresh_soon(topic)
-            raise errors.LeaderNotAvailable(f"{self._at} has no live leader at the moment")
+        leader, server = await self._located()
         likely = max(FETCH_BYTES_MIN, (self._end - position) * self._record_bytes)
         bytes_max = min(self._settings["max.partition.fetch.bytes"], likely)
         request = log_pb2.FetchRequest(
@@ -205,7 +263,7 @@ class RangeFetcher:
             client_id=self._settings["client.id"],
             partitions=[
                 log_pb2.PartitionFetch(
-                    topic=topic,
+                    topic=self._at.topic,
                     topic_id=self._topic_id,
                     partition=self._at.partition,
                     fetch_offset=position,

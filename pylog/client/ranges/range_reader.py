@@ -20,7 +20,7 @@ from collections.abc import (
 )
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pylog import errors
 from pylog.client.background import LoopThread, close_at_exit, shared_loop
@@ -35,6 +35,7 @@ from pylog.client.ranges.lease_holder import LeaseHolder
 from pylog.client.ranges.range_fetcher import (
     Batches,
     Damaged,
+    End,
     Failed,
     RangeFetcher,
     Skipped,
@@ -53,6 +54,10 @@ from pylog.model import (
 )
 from pylog.rpc import apis
 from pylog.rpc.v1 import log_pb2
+
+if TYPE_CHECKING:
+    from pylog.client.ranges.local_files import LocalRead
+    from pylog.client.ranges.local_reads import LocalReads
 
 __all__ = [
     "Batches",
@@ -106,7 +111,14 @@ class RangeReader:
     `fetch.max.wait.ms` bound one fetch, `default.api.timeout.ms` the time without progress.
     """
 
-    def __init__(self, settings: Mapping[str, Any], *, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        *,
+        local_reads: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        """`local_reads`: a leader on this machine is asked for its files, which are read here."""
         self._settings = settings
         self._clock = clock
         self._timeout_ms: int = settings["default.api.timeout.ms"]
@@ -115,7 +127,14 @@ class RangeReader:
         self._cluster = Cluster(self._thread, ClusterSettings.of(settings), clock=clock)
         self._lines = FetchLines(self._cluster)
         self._renewed: dict[str, int] = {}
+        self.local_reads = self._local_reads() if local_reads else None
+        """What was read so, to look at; None: nothing is."""
         close_at_exit(self)
+
+    def _local_reads(self) -> LocalReads:
+        from pylog.client.ranges.local_reads import LocalReads
+
+        return LocalReads(self._clock, self._settings["request.timeout.ms"])
 
     # ---- metadata and bounds ------------------------------------------------------------------
 
@@ -570,6 +589,7 @@ class RangeReader:
             topic_id,
             partition,
             end,
+            self.local_reads,
         )
         return RangeItems(self._thread, fetcher, self._thread.start(fetcher.run(start)))
 
@@ -607,22 +627,34 @@ class RangeItems(Iterator[Batches | Skipped | Damaged]):
         self._fetcher = fetcher
         self._running = running
         self._closed = False
+        self._local: LocalRead | None = None
 
     def __next__(self) -> Batches | Skipped | Damaged:
-        if self._closed:
-            raise StopIteration
-        item = self._fetcher.items.get()
-        if isinstance(item, Batches | Skipped | Damaged):
-            self._thread.call(self._fetcher.taken)
-            return item
-        self.close()
-        if isinstance(item, Failed):
-            raise item.error
+        while not self._closed:
+            if self._local is not None:
+                block = self._local.next_block()
+                if block is not None:
+                    return Batches(block, checked=True)
+                self._local = None
+                self._thread.call(self._fetcher.local_done)
+            item = self._fetcher.items.get()
+            if isinstance(item, Batches | Skipped | Damaged):
+                self._thread.call(self._fetcher.taken)
+                return item
+            if isinstance(item, Failed | End):
+                self.close()
+                if isinstance(item, Failed):
+                    raise item.error
+            else:
+                self._local = item
         raise StopIteration
 
     def close(self) -> None:
         """Stop fetching."""
         self._closed = True
+        if self._local is not None:
+            self._local.close()
+            self._local = None
         self._running.cancel()
 
     def __del__(self) -> None:

@@ -507,6 +507,60 @@ class RefusedLease(_message.Message):
     partition: int
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
+class OpenLocalReadRequest(_message.Message):
+    __slots__ = ("topic", "topic_id", "partition", "current_leader_epoch", "start_offset", "end_offset", "isolation_level", "machine_id")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ISOLATION_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_ID_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    topic_id: str
+    partition: int
+    current_leader_epoch: int
+    start_offset: int
+    end_offset: int
+    isolation_level: IsolationLevel
+    machine_id: str
+    def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., isolation_level: _Optional[_Union[IsolationLevel, str]] = ..., machine_id: _Optional[str] = ...) -> None: ...
+
+class OpenLocalReadResponse(_message.Message):
+    __slots__ = ("error", "end_offset", "socket_path", "token", "files", "aborted")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SOCKET_PATH_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    ABORTED_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    end_offset: int
+    socket_path: str
+    token: bytes
+    files: _containers.RepeatedCompositeFieldContainer[FileRange]
+    aborted: _containers.RepeatedCompositeFieldContainer[AbortedRange]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., end_offset: _Optional[int] = ..., socket_path: _Optional[str] = ..., token: _Optional[bytes] = ..., files: _Optional[_Iterable[_Union[FileRange, _Mapping]]] = ..., aborted: _Optional[_Iterable[_Union[AbortedRange, _Mapping]]] = ...) -> None: ...
+
+class FileRange(_message.Message):
+    __slots__ = ("begin", "end")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    begin: int
+    end: int
+    def __init__(self, begin: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class AbortedRange(_message.Message):
+    __slots__ = ("producer_id", "first_offset", "last_offset")
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    def __init__(self, producer_id: _Optional[int] = ..., first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ...) -> None: ...
+
 class InitProducerIdRequest(_message.Message):
     __slots__ = ("transactional_id", "transaction_timeout_ms", "producer_id", "producer_epoch", "client_id", "delivery_timeout_ms", "enable_2pc", "keep_prepared_txn")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]

@@ -101,6 +101,11 @@ class LogStub:
                 request_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.LeaseReadsRequest.SerializeToString,
                 response_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.LeaseReadsResponse.FromString,
                 _registered_method=True)
+        self.OpenLocalRead = channel.unary_unary(
+                '/pylog.v1.Log/OpenLocalRead',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.OpenLocalReadRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.OpenLocalReadResponse.FromString,
+                _registered_method=True)
 
 
 class LogServicer:
@@ -201,6 +206,13 @@ class LogServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def OpenLocalRead(self, request, context):
+        """For a reader on the broker's machine: where the files of a range are handed over.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LogServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -268,6 +280,11 @@ def add_LogServicer_to_server(servicer, server):
                     servicer.LeaseReads,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.LeaseReadsRequest.FromString,
                     response_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.LeaseReadsResponse.SerializeToString,
+            ),
+            'OpenLocalRead': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenLocalRead,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_log__pb2.OpenLocalReadRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_log__pb2.OpenLocalReadResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -623,6 +640,33 @@ class Log:
             '/pylog.v1.Log/LeaseReads',
             pylog_dot_rpc_dot_v1_dot_log__pb2.LeaseReadsRequest.SerializeToString,
             pylog_dot_rpc_dot_v1_dot_log__pb2.LeaseReadsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenLocalRead(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Log/OpenLocalRead',
+            pylog_dot_rpc_dot_v1_dot_log__pb2.OpenLocalReadRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_log__pb2.OpenLocalReadResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -325,6 +325,7 @@ WRONG_OF_SOURCES = {
     "maxBytesPerTrigger": [*NUMBER, "0k", "64 pb", "1.5m", "m", "-1m", str(2**43) + "m"],
     "maxBytesPerPartition": [*NUMBER, "0b", "64x", "9007199254740992k"],
     "includeHeaders": ["", "yes", "1"],
+    "pylog.local.reads": ["", "auto", "1"],
     "failOnDataLoss": ["", "maybe", "0"],
     "pylog.consistent.cut": ["", "yes", "1"],
     "kafkaConsumer.pollTimeoutMs": [*NUMBER, str(2**31)],
