@@ -273,6 +273,9 @@ def test_what_somebody_else_has_accepted_is_answered_when_that_is_durable(
         assert [await each for each in (first, second, *late)] == [0] * 4
         assert broker.states.writes[-1].start_offset == 2
         assert await a.ends((0, 1, ACCEPT)) == 0
+        renewal = await a.acknowledge(acks((1, 1, RENEW)), is_renew_ack=True)
+        assert renewal.partitions[0].failure is not None
+        assert renewal.partitions[0].failure.code == errors.InvalidRecordState.code
 
     run(group, main)
 

@@ -127,7 +127,7 @@ class Twin:
         entry.member, entry.until_ms, entry.write = "", 0, self.writes + 1
 
     def acknowledge(self, now_ms: int, member: str, each: dict[int, int]) -> bool:
-        wanted = {offset: type_ for offset, type_ in each.items() if offset >= self.start}
+        wanted = {n: type_ for n, type_ in each.items() if n >= self.start or type_ == 4}
         for offset in wanted:
             entry = self.entries.get(offset, Entry())
             if entry.state is not RecordState.ACQUIRED or entry.member != member:
