@@ -352,7 +352,8 @@ class SharePartition:
     ) -> int:
         """Do with the member's records as it says, all or nothing; gives the number of the write
         that it is durable with, 0 where nothing is to be written. Those before the start offset are
-        passed over: whatever became of them, it was before.
+        passed over: whatever became of them, it was before, but it may not be durable yet. Their
+        locks cannot be renewed.
 
         Raises InvalidRequest for batches that make no sense, and InvalidRecordState where the
         member has not acquired a record, or not any more.
@@ -364,8 +365,10 @@ class SharePartition:
             raise InvalidRecordState(
                 "the group's locks cannot be renewed: share.renew.acknowledge.enable is false"
             )
-        for first, last, _ in spans:
-            self._check_acquired(member, first, last)
+        for first, last, what in spans:
+            renews = what is Acknowledgement.RENEW
+            self._check_acquired(member, first if renews else max(first, self._start), last)
+        passes_over = any(first < self._start for first, _, _ in spans)
         changes = False
         for first, last, what in spans:
             for run in self._between(max(first, self._start), last):
@@ -376,10 +379,12 @@ class SharePartition:
                     self._end(run, what)
                     changes = True
         self._settle()
-        return self._last_write + 1 if changes else 0
+        if changes or (passes_over and self._start != self._written_start):
+            return self._last_write + 1
+        return self._in_flight if passes_over else 0
 
     def _check_acquired(self, member: str, first: int, last: int) -> None:
-        expected = max(first, self._start)
+        expected = first
         index = bisect_right(self._runs, expected, key=_FIRST) - 1
         while expected <= last:
             run = self._runs[index] if 0 <= index < len(self._runs) else None

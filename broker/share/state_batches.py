@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from operator import attrgetter
 from typing import Final
 
-from pylog_broker.share.record_states import StateBatch
+from pylog_broker.share.record_states import RecordState, StateBatch
 
 _FIRST: Final = attrgetter("first_offset")
 
@@ -51,6 +53,56 @@ def combined(
         else:
             joined.append(batch)
     return tuple(joined)
+
+
+def newer(
+    present: Sequence[StateBatch], told: Iterable[StateBatch], start_offset: int
+) -> tuple[StateBatch, ...]:
+    """The parts of `told` that are news beside `present`, which is in order, from the start offset
+    on and in order. A record that is done stays so, and it is delivered more often, never less.
+    """
+    return _parts(present, told, start_offset, _is_news)
+
+
+def changed(present: Sequence[StateBatch], told: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
+    """The parts of `told` that say something else than `present`, or of other records."""
+    return _parts(present, told, 0, _differs)
+
+
+def _parts(
+    present: Sequence[StateBatch],
+    told: Iterable[StateBatch],
+    start_offset: int,
+    counts: Callable[[StateBatch, StateBatch], bool],
+) -> tuple[StateBatch, ...]:
+    found: list[StateBatch] = []
+    for batch in sorted(told, key=_FIRST):
+        first = max(batch.first_offset, start_offset)
+        index = max(bisect_right(present, first, key=_FIRST) - 1, 0)
+        for known in islice(present, index, None):
+            if known.first_offset > batch.last_offset:
+                break
+            if known.last_offset < first or counts(known, batch):
+                continue
+            if first < known.first_offset:
+                before = known.first_offset - 1
+                found.append(batch._replace(first_offset=first, last_offset=before))
+            first = known.last_offset + 1
+        if first <= batch.last_offset:
+            found.append(batch._replace(first_offset=first))
+    return tuple(found)
+
+
+def _differs(known: StateBatch, told: StateBatch) -> bool:
+    return known[2:] != told[2:]
+
+
+def _is_news(known: StateBatch, told: StateBatch) -> bool:
+    if not _differs(known, told) or told.delivery_count < known.delivery_count:
+        return False
+    if known.state is RecordState.ARCHIVING:
+        return told.state in (RecordState.ARCHIVING, RecordState.ARCHIVED)
+    return not known.state.is_final or told.state is known.state
 
 
 def fault_in(batches: Iterable[StateBatch]) -> str | None:

@@ -29,9 +29,16 @@ def main() -> int:
         "--transactions", action="store_true", help="transactional producers in all seeds"
     )
     parser.add_argument("--moves", action="store_true", help="partitions move in all seeds")
+    parser.add_argument(
+        "--shares",
+        action="store_true",
+        help="share groups in all seeds, in place of other groups and of transactions",
+    )
     parser.add_argument("--trace", action="store_true", help="print every event of --seed")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
     given = parser.parse_args()
+    if given.shares and (given.groups or given.transactions):
+        parser.error("--shares runs without --groups and --transactions: give one of them")
     if given.seed is not None and (given.count is None or given.count == 1):
         outcome = run_seed(
             given.seed,
@@ -40,6 +47,7 @@ def main() -> int:
             groups=given.groups,
             transactions=given.transactions,
             moves=given.moves,
+            shares=given.shares,
         )
         _tell(outcome)
         _say(f"{outcome.events} events, trace {outcome.hash:08x}, {dict(outcome.sometimes)}")
@@ -59,12 +67,13 @@ def main() -> int:
         groups=given.groups,
         transactions=given.transactions,
         moves=given.moves,
+        shares=given.shares,
         heard=_tell,
     )
-    return _sum_up(outcomes, len(seeds), given.variant)
+    return _sum_up(outcomes, len(seeds), given.variant, shares=given.shares)
 
 
-def _sum_up(outcomes: list[Outcome], wanted: int, variant: str) -> int:
+def _sum_up(outcomes: list[Outcome], wanted: int, variant: str, *, shares: bool) -> int:
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total += outcome.sometimes
@@ -77,7 +86,7 @@ def _sum_up(outcomes: list[Outcome], wanted: int, variant: str) -> int:
     )
     if variant != "production":
         return 0 if failed else 1
-    missing = never_happened(outcomes)
+    missing = never_happened(outcomes, shares=shares)
     if missing and len(outcomes) == wanted >= 100:
         _say(f"never happened, so nothing is proved about it: {', '.join(missing)}")
         return 1

@@ -68,6 +68,8 @@ class BrokerMembership:
         )
         if self._process.groups is not None:
             self._process.groups.on_metadata(delta)
+        if self._process.shares is not None:
+            self._process.shares.on_metadata(delta)
         self._progress()
 
     def _open_session(self) -> None:

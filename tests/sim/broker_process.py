@@ -55,11 +55,13 @@ from tests.sim.files import SimFiles
 from tests.sim.group_service import GroupService
 from tests.sim.leaderships import Leaderships, logs_to_check
 from tests.sim.net import Deliver
+from tests.sim.peers import PeerCall
 from tests.sim.rpc import Actor, Call, unary
 from tests.sim.shadows import Shadows
+from tests.sim.share_service import ShareService
 from tests.sim.sim_loop import SimLoop
 from tests.sim.stalled_disks import Syncing
-from tests.sim.transaction_service import PeerCall, TransactionService
+from tests.sim.transaction_service import TransactionService
 from tests.sim.violation import Violation
 from tests.sim.workers import Pool
 
@@ -95,6 +97,7 @@ class BrokerProcess(Actor):
         self.loop: SimLoop | None = None  # where there are coordinators
         self.groups: GroupService | None = None
         self.transactions: TransactionService | None = None
+        self.shares: ShareService | None = None
         self.membership = BrokerMembership(self)
         self._startup = BrokerStartup(self)
         self._tick_at = -1
@@ -131,7 +134,7 @@ class BrokerProcess(Actor):
 
     def _start_coordinators(self) -> None:
         cluster = self.cluster
-        if cluster.groups is None and cluster.transactions is None:
+        if (cluster.groups, cluster.transactions, cluster.shares) == (None, None, None):
             return
         rng = cluster.scheduler.rng(f"loop {self.incarnation}")
         self.loop = SimLoop(self, self.pool, rng)
@@ -142,8 +145,16 @@ class BrokerProcess(Actor):
                 self.groups = GroupService(self)
             if cluster.transactions is not None:
                 self.transactions = TransactionService(self)
+            if cluster.shares is not None:
+                self.shares = ShareService(self)
         finally:
             asyncio._set_running_loop(before)
+
+    @property
+    def services(self) -> list[GroupService | TransactionService | ShareService]:
+        """Those of its coordinators, as far as there are some."""
+        found = (self.groups, self.transactions, self.shares)
+        return [each for each in found if each is not None]
 
     # ---- steps
 
@@ -286,7 +297,10 @@ class BrokerProcess(Actor):
                     marked: Any = token
                     marked(acks)
             case FetchDone(token, partitions) | FetchStands(token, partitions):
-                assert isinstance(token, Call)
+                if not isinstance(token, Call):  # it is of the leader of share groups
+                    fetched: Any = token
+                    fetched(partitions)
+                    return
                 self.clients.found(token, partitions, stands=isinstance(effect, FetchStands))
             case ReplicaFetchDone(token, fetched):
                 assert isinstance(token, Call)
@@ -312,9 +326,12 @@ class BrokerProcess(Actor):
             case DeleteReplicaLater():
                 self.cluster.shadows.log_deleted(self.broker_id, effect.directory, self.node.disk)
                 self.timer(effect.delay_ms, self._remove, effect.directory)
-            case DeleteRecordsDone():
-                call: Any = effect.token
-                call.answer(effect)
+            case DeleteRecordsDone(token, watermarks):
+                deleted: Any = token
+                if isinstance(token, Call):
+                    deleted.answer(effect)
+                else:
+                    deleted(watermarks)
             case LeadershipBegan() | LeadershipEnded() | HighWatermarkMoved():
                 # heard before all others: by `leaderships`
                 self._tell_coordinators(effect.topic_partition.topic, effect)
@@ -330,6 +347,8 @@ class BrokerProcess(Actor):
             self.groups.perform(effect)
         elif self.transactions is not None and topic == TRANSACTION_STATE:
             self.transactions.perform(effect)
+        elif self.shares is not None:
+            self.shares.perform(effect)
 
     def _remove(self, directory: str) -> None:
         logs = self.logs
@@ -345,9 +364,8 @@ class BrokerProcess(Actor):
 
     def cancelled(self, call: Call) -> None:
         if isinstance(call.value, UnaryCall | PeerCall):
-            for service in (self.groups, self.transactions):
-                if service is not None:
-                    service.cancelled(call)
+            for service in self.services:
+                service.cancelled(call)
         else:
             self.clients.cancelled(call)
 
@@ -446,9 +464,8 @@ class BrokerProcess(Actor):
         logs, core = self.logs, self.core
         assert logs is not None
         assert core is not None
-        for service in (self.groups, self.transactions):
-            if service is not None:
-                service.stop()
+        for service in self.services:
+            service.stop()
         self.is_closing = True
         self._refused = (self.node.disk.shortages, self.node.disk.refusals)
 

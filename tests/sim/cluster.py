@@ -53,6 +53,7 @@ from tests.sim.producers import ProducerApp
 from tests.sim.rpc import Rpc
 from tests.sim.scheduler import US_PER_MS, US_PER_S, Scheduler, Trace
 from tests.sim.shadows import Shadows
+from tests.sim.share_apps import ShareApps
 from tests.sim.swarm import Swarm, draw
 from tests.sim.transaction_apps import TransactionApps
 from tests.sim.violation import Violation
@@ -75,6 +76,7 @@ DRAWN = (
     "transactions",
     "racks",
     "moves",
+    "shares",
 )
 
 
@@ -93,13 +95,15 @@ class Cluster:
         transactions: bool | None = None,
         moves: bool | None = None,
         racks: bool | None = None,
+        shares: bool = False,
     ) -> None:
-        """`leaning` changes what the seed has drawn. `groups`, `transactions`, `moves`, `racks`:
-        see `draw`.
+        """`leaning` changes what the seed has drawn. `groups`, `transactions`, `moves`, `racks`,
+        `shares`: see `draw`.
         """
         self.scheduler = Scheduler(seed, trace)
         rng = self.scheduler.rng
-        self.swarm: Swarm = leaning(draw(*map(rng, DRAWN), groups, transactions, moves, racks))
+        drawn = draw(*map(rng, DRAWN), groups, transactions, moves, racks, shares=shares)
+        self.swarm: Swarm = leaning(drawn)
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
         self.alterations = Alterations(self.net)
@@ -113,6 +117,7 @@ class Cluster:
         self.administrator = Administrator(self)
         self.groups = Groups(self) if self.swarm.groups is not None else None
         self.transactions = TransactionApps(self) if self.swarm.transactions is not None else None
+        self.shares = ShareApps(self) if self.swarm.shares is not None else None
         self.topic_created = False
         self.healing = False
         self.producers: list[ProducerApp] = []
@@ -137,6 +142,8 @@ class Cluster:
             self.groups.start()
         if self.transactions is not None:
             self.transactions.start()
+        if self.shares is not None:
+            self.shares.start()
 
     def _come_late(self) -> None:
         """One that was not there when the first records were written, and deleted again."""
@@ -234,7 +241,9 @@ class Cluster:
 
     def _internal_topics(self) -> dict[str, InternalTopic]:
         users = (self.groups, self.transactions)
-        return {each.topic.name: each.topic for each in users if each is not None}
+        topics = {each.topic.name: each.topic for each in users if each is not None}
+        shared = () if self.shares is None else self.shares.topics
+        return topics | {topic.name: topic for topic in shared}
 
     def broker_config(self) -> BrokerConfig:
         """The brokers' settings."""
@@ -543,6 +552,8 @@ class Cluster:
             self.groups.settle()
         if self.transactions is not None:
             self.transactions.settle()
+        if self.shares is not None:
+            self.shares.settle()
         self.administrator.help_empty_partitions()
         self._committed_at_heal = {key: g.committed_end for key, g in self.shadows.ghosts.items()}
         self._converge()
@@ -559,7 +570,8 @@ class Cluster:
             raise Violation("L1", f"not converged: {self.describe()}")
 
     def _unread(self) -> int:
-        return 0 if self.groups is None else self.groups.unread
+        readers = (self.groups, self.shares)
+        return sum(each.unread for each in readers if each is not None)
 
     def _all_in_sync(self) -> bool:
         return bool(self.image.topics_by_id) and all(
@@ -592,7 +604,7 @@ class Cluster:
                     return False
         if any(consumer.waits_for for consumer in self.consumers):
             return False
-        users = (self.groups, self.transactions)
+        users = (self.groups, self.transactions, self.shares)
         return not any(each.waits_for for each in users if each is not None)
 
     def is_caught_up(self, node: BrokerNode) -> bool:
@@ -620,7 +632,7 @@ class Cluster:
         may = swarm.upkeep is not None or swarm.log_dirs > 1
         losing = {"unregister", "unregister_eligible", "unclean", "move"}
         may = may or not losing.isdisjoint(swarm.faults) or swarm.groups is not None
-        may = may or swarm.transactions is not None
+        may = may or swarm.transactions is not None or swarm.shares is not None
         return may and any(
             {
                 broker
@@ -649,7 +661,7 @@ class Cluster:
                 )
         apps = [*(app for app in self.producers if app.alive), *self.consumers]
         lines.extend(f"  {app.name} waits for {what}" for app in apps for what in app.waits_for)
-        for users in (self.groups, self.transactions):
+        for users in (self.groups, self.transactions, self.shares):
             if users is not None:
                 lines.extend(f"  {what}" for what in users.waits_for)
         return "\n".join(lines)
@@ -662,9 +674,8 @@ class Cluster:
             self.sometimes["access refused for a moment"] += node.disk.shortages
             assert node.process is not None
             node.process.check_all_serve()
-            for service in (node.process.groups, node.process.transactions):
-                if service is not None:
-                    service.compare_all()
+            for service in node.process.services:
+                service.compare_all()
         for producer in self.producers:
             producer.check_history()
         if self.transactions is not None:

@@ -242,10 +242,8 @@ class UnaryCalls:
 
     async def _answer(self, asked: UnaryCall, call: Call) -> None:
         bound = self._apis[asked.api]
-        address = asked.address
-        context = RequestContext("PLAINTEXT", address, f"{address}:1", client_id=address)
         try:
-            given = await bound.decoded(context, asked.message)
+            given = await bound.decoded(self._context(asked, call), asked.message)
         except errors.PylogError as fault:
             self._sometimes[f"{self._kind}: {bound.api.name}: {fault.name}"] += 1
             response = (
@@ -256,6 +254,11 @@ class UnaryCalls:
             response = bound.encode(given)
             self._check(asked, given)
         call.answer(response)
+
+    def _context(self, asked: UnaryCall, call: Call) -> RequestContext:
+        """The origin of the call."""
+        address = asked.address
+        return RequestContext("PLAINTEXT", address, f"{address}:1", client_id=address)
 
     def _check(self, asked: UnaryCall, given: Any) -> None:
         """Check an answer before it is given."""

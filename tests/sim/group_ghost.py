@@ -79,7 +79,7 @@ class Covered:
         return [*found, *range(at, end)]
 
 
-class _NoTopics:
+class NoTopics:
     """For a coordinator that replays, and decides nothing."""
 
     def topic(self, name: str) -> SubscribedTopic | None:
@@ -388,7 +388,7 @@ class GroupGhost:
             self._check_group(broker, coordinator, group_id, log)
         self._comparisons += 1
         if self._comparisons % REPLAYED_SHARE == 0:
-            topics: Any = _NoTopics()
+            topics: Any = NoTopics()
             fresh = GroupCoordinator(self._config, topics, Counter())
             for record, offset in log.records():
                 fresh.replay(record, offset)

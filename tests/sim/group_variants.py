@@ -95,7 +95,8 @@ _production_flush = Shard.flush
 _production_slice_of = coordinators.slice_of
 
 
-def _replies_at_once(self: Shard[Any]) -> list[Leaving]:
+def replies_at_once(self: Shard[Any]) -> list[Leaving]:
+    """A `Shard.flush` whose answers wait for nothing."""
     replies, self._replies = self._replies, []
     out = _production_flush(self)
     for reply in replies:
@@ -110,7 +111,8 @@ def _loses_the_first(
     return replace(found, appends=found.appends[1:]) if from_offset else found
 
 
-def _loaded_by_the_first_slice(self: Shard[Any], read: LogSlice[Record], end: Any) -> bool:
+def loaded_by_the_first_slice(self: Shard[Any], read: LogSlice[Record], end: Any) -> bool:
+    """A `Shard.load` that is content with what it gets first."""
     self._machine.load(read)
     self._commit()
     self._machine.lead(self.epoch, end)
@@ -232,7 +234,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
     ),
     "commit_answered_early": Variant(
         "I10: a coordinator answers before its record is committed",
-        ((Shard, "flush", _replies_at_once),),
+        ((Shard, "flush", replies_at_once),),
         groups=True,
     ),
     "stranger_lives": Variant(
@@ -305,7 +307,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
     ),
     "loaded_by_half": Variant(
         "A coordinator decides before it has read its log to the end",
-        ((Shard, "load", _loaded_by_the_first_slice),),
+        ((Shard, "load", loaded_by_the_first_slice),),
         leaning=_among(*LEADERS_CHANGE, then=_with_members(slice_bytes=150)),
         caught_by=3,
         groups=True,

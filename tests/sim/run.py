@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from pylog_broker.controller import metadata_batches
+from pylog_broker.coordinator.groups.share import protocol
 from pylog_broker.node import coordinators
+from pylog_broker.node.share import persister
 from tests.sim.cluster import Cluster
 from tests.sim.nemesis import Nemesis
 from tests.sim.scheduler import US_PER_S, Trace
@@ -23,6 +25,10 @@ from tests.sim.variants import VARIANTS
 from tests.sim.violation import Violation
 
 FAULTS_S = 20
+PERSISTER_SECONDS = 4.0
+PERSISTER_CALL_SECONDS = 1.5
+ASKED_MS = 8_000
+"""Waits of share groups, shortened in the same proportion: a run has only seconds."""
 
 REQUIRED = (
     "acknowledged",
@@ -236,6 +242,71 @@ REQUIRED_OF_TRANSACTIONS = (
 )
 """The same for transactions."""
 
+REQUIRED_OF_SHARES = (
+    # calls, and what coordinators and leaders refuse
+    "FindCoordinator",
+    "FindCoordinator answered CoordinatorNotAvailable",
+    "ShareGroupHeartbeat",
+    "ShareHeartbeat answered CoordinatorNotAvailable",
+    "ShareHeartbeat answered NotCoordinator",
+    "ShareHeartbeat answered UnknownMemberId",
+    "ShareFetch",
+    "ShareFetch answered InvalidShareSessionEpoch",
+    "ShareFetch answered ShareSessionNotFound",
+    "ShareAcknowledge",
+    "ShareHeartbeat not answered",
+    "ShareFetch not answered",
+    "ShareAcknowledge not answered",
+    "ReadShareGroupStateOfBroker not answered",
+    "WriteShareGroupStateOfBroker not answered",
+    "answer heard twice",
+    "caller gone",
+    "member's connection ended",
+    # members
+    *("crash", "close", "raise", "stall", "pause", "replace", "disconnect"),
+    "closed in time",
+    "user says ACCEPT",
+    "user says RELEASE",
+    "user says REJECT",
+    "user says RENEW",
+    "commit done",
+    "user's acknowledgements: taken",
+    "user's acknowledgements: INVALID_RECORD_STATE",
+    "user's acknowledgements: NOT_LEADER_OR_FOLLOWER",
+    "delivered though it is done meanwhile",
+    # records
+    "record acquired",
+    "record acquired again",
+    "record accepted",
+    "record rejected",
+    "record released",
+    "record archived at the limit",
+    "record given back with its session, seen",
+    "record given back with its session, unseen",
+    "record gone from the log",
+    "record gone before it was read",
+    "delivery at the limit",
+    "lock expired",
+    "lock renewed",
+    "ACCEPT acknowledged",
+    "RELEASE acknowledged",
+    "REJECT acknowledged",
+    # leaders
+    "state reloaded",
+    "state loaded by a leader that was replaced",
+    "delivered by a leader that was replaced",
+    "fenced by leader epoch",
+    "partition ended: NOT_LEADER_OR_FOLLOWER",
+    "partition ended: COORDINATOR_NOT_AVAILABLE",
+    # coordinators
+    "internal topic asked for",
+    "append refused",
+    "state log pruned",
+    "state compared with the log",
+    "groups compared with the log",
+)
+"""The same for share groups, in seeds that have them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -257,9 +328,11 @@ def run_seed(
     groups: bool = False,
     transactions: bool = False,
     moves: bool = False,
+    shares: bool = False,
 ) -> Outcome:
     """Run one seed from start to end. `groups`: with groups of consumers, whatever it draws;
-    `transactions`: likewise with transactional producers; `moves`: with partitions that move.
+    `transactions`: likewise with transactional producers; `moves`: with partitions that move;
+    `shares`: with share groups, in place of other groups and of transactions.
     """
     trace = Trace(echo=echo)
     # recovery warns of every cut tail, and here that is the daily bread
@@ -277,6 +350,7 @@ def run_seed(
                 transactions=transactions or installed.transactions,
                 moves=moves or installed.moves,
                 racks=installed.racks,
+                shares=shares or installed.shares,
             )
             invariant = report = ""
             try:
@@ -286,9 +360,8 @@ def run_seed(
             except Exception:  # noqa: BLE001 - whatever a core raises is a finding
                 invariant, report = "raised", traceback.format_exc()
             if invariant:
-                report = _failure(
-                    seed, variant, report, cluster, _flags(groups, transactions, moves)
-                )
+                flags = _flags(groups, transactions, moves, shares)
+                report = _failure(seed, variant, report, cluster, flags)
             cluster.scheduler.close()
             return Outcome(
                 seed, trace.hash, cluster.scheduler.events, cluster.sometimes, invariant, report
@@ -299,14 +372,20 @@ def run_seed(
 
 
 def _run(cluster: Cluster) -> None:
-    limits: list[tuple[ModuleType, str, int]] = [
+    limits: list[tuple[ModuleType, str, float]] = [
         (metadata_batches, "BATCH_RECORDS_MAX", cluster.swarm.metadata_batch_records)
     ]
-    groups = cluster.swarm.groups
+    groups = cluster.swarm.groups or cluster.swarm.shares
     if groups is not None:
         limits += [
             (coordinators, "SLICE_BYTES", groups.slice_bytes),
             (coordinators, "SMALL_SLICE_BYTES", groups.small_slice_bytes),
+        ]
+    if cluster.swarm.shares is not None:
+        limits += [
+            (persister, "SECONDS_MAX", PERSISTER_SECONDS),
+            (persister, "CALL_SECONDS_MAX", PERSISTER_CALL_SECONDS),
+            (protocol, "ASKED_MS", ASKED_MS),
         ]
     with ExitStack() as stack:
         for owner, name, instead in limits:
@@ -324,8 +403,14 @@ def _run_to_the_end(cluster: Cluster) -> None:
     cluster.check_end()
 
 
-def _flags(groups: bool, transactions: bool, moves: bool) -> str:
-    return " --groups" * groups + " --transactions" * transactions + " --moves" * moves
+def _flags(groups: bool, transactions: bool, moves: bool, shares: bool) -> str:
+    given = (
+        (groups, "groups"),
+        (transactions, "transactions"),
+        (moves, "moves"),
+        (shares, "shares"),
+    )
+    return "".join(f" --{name}" for wanted, name in given if wanted)
 
 
 def _failure(seed: int, variant: str, report: str, cluster: Cluster, flags: str) -> str:
@@ -358,10 +443,11 @@ def run_seeds(
     groups: bool = False,
     transactions: bool = False,
     moves: bool = False,
+    shares: bool = False,
     heard: Callable[[Outcome], None] | None = None,
 ) -> list[Outcome]:
     """Run many seeds, over `jobs` processes; outcomes in the order of the seeds."""
-    work = [(seed, variant, groups, transactions, moves) for seed in seeds]
+    work = [(seed, variant, groups, transactions, moves, shares) for seed in seeds]
     found: list[Outcome] = []
     if jobs <= 1:
         for each in work:
@@ -383,14 +469,21 @@ def run_seeds(
     return found
 
 
-def _one(work: tuple[int, str, bool, bool, bool]) -> Outcome:
-    seed, variant, groups, transactions, moves = work
-    return run_seed(seed, variant, groups=groups, transactions=transactions, moves=moves)
+def _one(work: tuple[int, str, bool, bool, bool, bool]) -> Outcome:
+    seed, variant, groups, transactions, moves, shares = work
+    return run_seed(
+        seed,
+        variant,
+        groups=groups,
+        transactions=transactions,
+        moves=moves,
+        shares=shares,
+    )
 
 
-def never_happened(outcomes: Iterable[Outcome]) -> list[str]:
+def never_happened(outcomes: Iterable[Outcome], *, shares: bool = False) -> list[str]:
     """The names of REQUIRED, and of those required of groups and transactions, that no run has
-    seen."""
+    seen; `shares`: of those required of share groups."""
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total += outcome.sometimes
@@ -399,4 +492,6 @@ def never_happened(outcomes: Iterable[Outcome]) -> list[str]:
         *(f"groups: {name}" for name in REQUIRED_OF_GROUPS),
         *(f"transactions: {name}" for name in REQUIRED_OF_TRANSACTIONS),
     )
+    if shares:
+        wanted = tuple(f"shares: {name}" for name in REQUIRED_OF_SHARES)
     return [name for name in wanted if not total[name]]

@@ -115,6 +115,15 @@ class SimLoop:
         at_us = self._actor.machine.scheduler.now_us + int(delay * US_PER_S)
         return self._at(at_us, callback, args, context)
 
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> _Handle:
+        return self.call_later(max(when - self.time(), 0.0), callback, *args, context=context)
+
     def _at(
         self,
         at_us: int,

@@ -183,6 +183,43 @@ class TransactionSwarm:
     away_ms: float
 
 
+SHARE_FAULTS = ("crash", "close", "raise", "stall", "pause", "replace", "disconnect")
+
+SHARE_UPKEEP = ("grow", "delete_records", "recreate")
+"""Work of administrators that share groups must cope with."""
+
+REPLACED_SHARE = 0.3
+"""The share of their seeds in which leaders often do not hear that others have taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSwarm:
+    """Share groups, and how they are set. Times in milliseconds."""
+
+    groups: int
+    members: int  # of each, at most
+    partitions: int  # of the internal topic of groups
+    state_partitions: int  # of that of their state
+    faults: tuple[str, ...]
+    interval_ms: float
+    away_ms: float
+    session_timeout_ms: int
+    heartbeat_ms: int
+    max_poll_ms: int
+    lock_ms: int
+    delivery_limit: int
+    locks_max: int  # records of a partition that are under way at a time
+    reset: str
+    max_poll_records: int
+    failing_share: float  # of records, that a user releases, rejects or renews
+    tells_of_connections: bool  # whether a broker hears that a connection has ended
+    updates_per_snapshot: int
+    cold_ms: int
+    prune_ms: int
+    slice_bytes: int  # of a log that is loaded
+    small_slice_bytes: int  # more is decoded beside the loop
+
+
 @dataclass(frozen=True, slots=True)
 class Swarm:
     """One seed's parameters. Times in milliseconds."""
@@ -223,6 +260,7 @@ class Swarm:
     metadata_batch_records: int = BATCH_RECORDS_MAX  # an append of more lies in several
     groups: GroupSwarm | None = None
     transactions: TransactionSwarm | None = None
+    shares: ShareSwarm | None = None
     racks: int = 0  # that the brokers stand in; consumers read the replica in their own
 
 
@@ -240,14 +278,20 @@ def draw(
     transactions_rng: random.Random,
     racks_rng: random.Random,
     moves_rng: random.Random,
+    shares_rng: random.Random,
     groups: bool | None = None,
     transactions: bool | None = None,
     moves: bool | None = None,
     racks: bool | None = None,
+    *,
+    shares: bool = False,
 ) -> Swarm:
     """The parameters of one seed. `groups`, `transactions`, `moves`, `racks`: whether there are
-    some; None: as drawn, too. A seed without them is what it was before there were any.
+    some; None: as drawn, too. A seed without them is what it was before there were any. `shares`:
+    whether there are share groups, beside which there are no other groups and no transactions.
     """
+    if shares:
+        groups = transactions = False
     swarm = _draw(rng, clients_rng)
     late = rng.random() < LATE_LIVES_SHARE
     if late:
@@ -290,6 +334,8 @@ def draw(
     drawn = transactions_rng.random() < TRANSACTIONS_SHARE and swarm.groups is None
     if drawn if transactions is None else transactions:
         swarm = with_transactions(swarm, transactions_rng)
+    if shares:
+        swarm = with_shares(swarm, shares_rng)
     drawn = racks_rng.random() < RACKS_SHARE
     if (drawn if racks is None else racks) and swarm.brokers > 1:
         swarm = replace(swarm, racks=racks_rng.choice((2, 3)))
@@ -359,6 +405,48 @@ def with_groups(swarm: Swarm, rng: random.Random) -> Swarm:
             max_poll_ms=rng.choice((1_500, 4_000)),
             initial_delay_ms=rng.choice((0, 300)),
             retention_ms=rng.choice((2_000, 86_400_000)),
+            slice_bytes=rng.choice((150, 1_000, 256 * 1024)),
+            small_slice_bytes=rng.choice((0, 8 * 1024)),
+        ),
+    )
+
+
+def with_shares(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Members of share groups take the topic's records in turn. Records go on request alone, so
+    that what became of each one can be told.
+    """
+    gone = {*UPKEEP_FAULTS, "sync_fails", CHECKPOINT_OUTLIVED, "unclean"}
+    faults = tuple(fault for fault in swarm.faults if fault not in gone) or ("kill",)
+    upkeep = tuple(fault for fault in SHARE_UPKEEP if rng.random() < 0.2)
+    if rng.random() < REPLACED_SHARE:
+        upkeep = (*upkeep, *("cut_controller",) * 3)
+    chosen = tuple(fault for fault in SHARE_FAULTS if rng.random() < 0.6)
+    return replace(
+        swarm,
+        upkeep=None,
+        faults=(*faults, *upkeep),
+        partitions=rng.choice((1, 2, 3)),
+        shares=ShareSwarm(
+            groups=rng.choice((1, 1, 2)),
+            members=rng.choice((1, 2, 3, 4)),
+            partitions=rng.choice((1, 1, 2)),
+            state_partitions=rng.choice((1, 1, 2)),
+            faults=chosen or ("crash",),
+            interval_ms=rng.choice((300.0, 1_000.0, 3_000.0)),
+            away_ms=rng.choice((100.0, 1_000.0)),
+            session_timeout_ms=rng.choice((900, 2_500)),
+            heartbeat_ms=rng.choice((150, 300)),
+            max_poll_ms=rng.choice((1_500, 4_000)),
+            lock_ms=rng.choice((500, 1_500, 4_000)),
+            delivery_limit=rng.choice((2, 3, 5)),
+            locks_max=rng.choice((10, 50, 2_000)),
+            reset=rng.choice(("earliest", "earliest", "earliest", "latest")),
+            max_poll_records=rng.choice((1, 5, 500)),
+            failing_share=rng.choice((0.0, 0.1, 0.4)),
+            tells_of_connections=rng.random() < 0.7,
+            updates_per_snapshot=rng.choice((2, 7, 500)),
+            cold_ms=rng.choice((700, 300_000)),
+            prune_ms=rng.choice((500, 300_000)),
             slice_bytes=rng.choice((150, 1_000, 256 * 1024)),
             small_slice_bytes=rng.choice((0, 8 * 1024)),
         ),

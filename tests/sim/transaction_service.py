@@ -6,10 +6,10 @@ They run as those of groups do. Brokers ask each other over connections that may
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pylog import errors
-from pylog.model import BrokerId, ProducerId
+from pylog.model import ProducerId
 from pylog.rpc import apis
 from pylog_broker.api.api import TransactionApi
 from pylog_broker.api.context import RequestContext
@@ -24,7 +24,7 @@ from pylog_broker.api.transactions.verification import BatchVerification
 from pylog_broker.controller.settings import TRANSACTION_STATE
 from pylog_broker.coordinator.runtime.shard import ShardPhase
 from pylog_broker.coordinator.transactions.messages import AddPartitions, PartitionsAdded
-from pylog_broker.kafka.broker_apis import AnyBoundBrokerApi, BrokerApi
+from pylog_broker.kafka.broker_apis import AnyBoundBrokerApi
 from pylog_broker.kafka.transaction_calls import transaction_apis as broker_transaction_apis
 from pylog_broker.node.coordinators import Coordinators
 from pylog_broker.node.transaction_coordinators import (
@@ -46,55 +46,12 @@ from pylog_broker.replication.messages import (
     WriteMarker,
 )
 from tests.sim.coordinator_shell import Clock, Engine, UnaryCall, UnaryCalls
-from tests.sim.rpc import Call, Rpc
+from tests.sim.peers import PeerCall, PeerCalls
+from tests.sim.rpc import Call
 from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
     from tests.sim.broker_process import BrokerProcess
-
-PEER_MS = 2_500
-"""The time for which a broker waits for another one's answer."""
-
-
-class PeerCall(NamedTuple):
-    """A request of a broker to another one."""
-
-    api: int
-    request: Any
-
-
-class _Peers:
-    """Calls to other brokers: one connection for each broker and API, as in the product."""
-
-    def __init__(self, process: BrokerProcess) -> None:
-        self._process = process
-        self._connections: dict[tuple[BrokerId, int], Rpc] = {}
-
-    async def call(self, broker: BrokerId, api: BrokerApi[Any, Any], request: Any) -> Any:
-        """See `BrokerCalls`."""
-        process, cluster = self._process, self._process.cluster
-        server = cluster.process(broker)
-        if broker not in process.image.brokers:
-            raise errors.BrokerNotAvailable(f"broker {broker} is not registered")
-        if server is None or server.transactions is None:
-            raise errors.NetworkException(f"nobody listens at broker {broker}")
-        key = (broker, api.key)
-        rpc = self._connections.get(key)
-        if rpc is None or not rpc.open or rpc.server is not server:
-            rpc = self._connections[key] = Rpc(cluster.net, process, server)
-        assert process.loop is not None
-        answered = process.loop.create_future()
-
-        def heard(answer: Any) -> None:
-            if not answered.done():
-                answered.set_result(answer)
-
-        rpc.request(server.transactions.serve_peer, PeerCall(api.key, request), heard, PEER_MS)
-        answer = await answered
-        if answer is None:
-            cluster.sometimes[f"transactions: {api.counted_as} not answered"] += 1
-            raise errors.NetworkException(f"the connection to broker {broker} broke")
-        return answer
 
 
 class TransactionService(UnaryCalls):
@@ -109,7 +66,7 @@ class TransactionService(UnaryCalls):
         clock: Any = Clock(process)
         engine: Any = Engine(process)
         pool: Any = None
-        calls: Any = _Peers(process)
+        calls: Any = PeerCalls(process, "transactions", lambda peer: peer.transactions)
         groups: Any = process.groups
         manager = engine.manager
         self.shards = shards = TransactionShards(

@@ -23,6 +23,7 @@ class Variant:
     groups: bool | None = False  # whether seeds have groups of consumers; None: as they draw
     transactions: bool | None = False  # likewise transactional producers
     moves: bool | None = False  # and whether partitions move to other brokers
+    shares: bool = False  # and share groups, in place of both
     racks: bool | None = False  # and whether consumers read the replica in their rack
 
     @contextmanager

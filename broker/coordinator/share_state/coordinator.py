@@ -4,6 +4,9 @@ A `Coordinator` of the runtime. A snapshot has all of a partition's state, an up
 changed since; after so many updates the next write is a snapshot. Writes are fenced twice: by the
 leader epoch, so that a leader that was replaced changes nothing, and by the state epoch, so that
 what a leader has made of the state is not put on top of another beginning, which somebody has set.
+A leader that hears nothing sends a write once more, and the copy before may come last, when other
+writes have followed: what would set back what the leader has written since is passed over. A leader
+of a later epoch may set back all that was before it, as the log may have lost records.
 
 Everything before the oldest snapshot that counts is redundant: `redundant_before` tells it, and a
 snapshot of partitions that are written seldom moves it on.
@@ -12,7 +15,7 @@ snapshot of partitions that are written seldom moves it on.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pylog.errors import FencedLeaderEpoch, FencedStateEpoch, InvalidRequest
@@ -37,13 +40,15 @@ from pylog_broker.share.persisted import (
 )
 from pylog_broker.share.record_states import RecordState, StateBatch
 from pylog_broker.share.sessions import SharePartitionKey
-from pylog_broker.share.state_batches import combined, fault_in
+from pylog_broker.share.state_batches import changed, combined, fault_in, newer
 
 COLD: Final = "cold"
 """The timer of the pass that writes snapshots of partitions that were not written for long."""
 COLD_SNAPSHOTS_MAX: Final = 1_000
 """The most snapshots of one pass."""
 NO_LEADER: Final = 0
+NOT_MOVED: Final = -1
+"""The start offset that a leader has written which has left it where it was."""
 _STATES: Final = {
     0: RecordState.AVAILABLE,
     1: RecordState.AVAILABLE,
@@ -67,7 +72,8 @@ class ShareStateConfig:
 @dataclass(frozen=True, slots=True)
 class PartitionShareState:
     """The state of a partition out of its records. `snapshot_offset`: the offset of its snapshot in
-    the log; `updates`: the number of records behind that.
+    the log; `updates`: the number of records behind that. `own_start` and `own_batches`: what the
+    leader of the present epoch has written of it, as far as the records since the snapshot tell.
     """
 
     snapshot_epoch: int
@@ -79,6 +85,8 @@ class PartitionShareState:
     created_ms: int
     snapshot_offset: Offset
     updates: int = 0
+    own_start: int = field(default=NOT_MOVED, compare=False)
+    own_batches: tuple[StateBatch, ...] = field(default=(), compare=False)
 
 
 class ShareCoordinator:
@@ -96,35 +104,31 @@ class ShareCoordinator:
         key, value, _ = record
         self._next_offset = Offset(offset + 1)
         found = SharePartitionKey(key.group_id, topic_id_from_bytes(key.topic_id), key.partition)
+        present = self.partitions.get(found)
         if isinstance(key, ShareSnapshotKey):
             if value is None:
                 self.partitions.pop(found, None)
             else:
-                self.partitions[found] = PartitionShareState(
-                    value.snapshot_epoch,
-                    value.state_epoch,
-                    value.leader_epoch,
-                    value.start_offset,
-                    value.delivery_complete_count,
-                    combined((), _batches_of(value.state_batches), value.start_offset),
-                    value.create_timestamp,
-                    offset,
-                )
+                self.partitions[found] = _from_snapshot(present, value, offset)
             return
-        present = self.partitions.get(found)
         # An update that is older than the snapshot says nothing that the snapshot does not.
         if value is None or present is None or value.snapshot_epoch < present.snapshot_epoch:
             return
+        news, start_offset = _batches_of(value.state_batches), value.start_offset
+        goes_on = value.leader_epoch == present.leader_epoch
+        own_start = present.own_start if goes_on else NOT_MOVED
         self.partitions[found] = PartitionShareState(
             present.snapshot_epoch,
             present.state_epoch,
             value.leader_epoch,
-            value.start_offset,
+            start_offset,
             value.delivery_complete_count,
-            combined(present.batches, _batches_of(value.state_batches), value.start_offset),
+            combined(present.batches, news, start_offset),
             present.created_ms,
             present.snapshot_offset,
             present.updates + 1,
+            own_start if start_offset == present.start_offset else start_offset,
+            combined(present.own_batches if goes_on else (), news, start_offset),
         )
 
     def on_loaded(self, now_ms: int, wall_ms: int) -> Decision:
@@ -222,16 +226,24 @@ class ShareCoordinator:
         if fault := fault_in(request.batches):
             raise InvalidRequest(f"{_shown(key)}: {fault}")
         decision = Decision(effects=[Reply(request_id, None)])
+        start_offset, batches = request.start_offset, request.batches
+        if request.leader_epoch == present.leader_epoch:
+            start_offset = max(start_offset, present.own_start)
+            batches = newer(present.own_batches, batches, start_offset)
+        is_late = start_offset > request.start_offset or _count(batches) < _count(request.batches)
+        if is_late and not batches and start_offset == present.start_offset:
+            return decision
+        done = present.delivery_complete_count if is_late else request.delivery_complete_count
         if present.updates + 1 < self._config.updates_per_snapshot:
             update = ShareUpdateValue(
                 present.snapshot_epoch,
                 request.leader_epoch,
-                request.start_offset,
+                start_offset,
                 tuple(
                     share_update.StateBatch(each[0], each[1], each.state.value, each[3])
-                    for each in request.batches
+                    for each in batches
                 ),
-                request.delivery_complete_count,
+                done,
             )
             decision.records.append(Record(_update_key(key), update))
             return decision
@@ -239,9 +251,9 @@ class ShareCoordinator:
             present.snapshot_epoch,
             present.state_epoch,
             request.leader_epoch,
-            request.start_offset,
-            request.delivery_complete_count,
-            combined(present.batches, request.batches, request.start_offset),
+            start_offset,
+            done,
+            combined(present.batches, batches, start_offset),
             present.created_ms,
             present.snapshot_offset,
         )
@@ -290,6 +302,32 @@ class ShareCoordinator:
             )
 
 
+def _from_snapshot(
+    present: PartitionShareState | None, value: ShareSnapshotValue, offset: Offset
+) -> PartitionShareState:
+    batches = combined((), _batches_of(value.state_batches), value.start_offset)
+    own_start, own_batches = NOT_MOVED, tuple[StateBatch, ...]()
+    if present is not None and present.state_epoch == value.state_epoch:
+        goes_on = present.leader_epoch == value.leader_epoch
+        news = changed(present.batches, batches)
+        own_batches = combined(present.own_batches if goes_on else (), news, value.start_offset)
+        own_start = present.own_start if goes_on else NOT_MOVED
+        if value.start_offset != present.start_offset:
+            own_start = value.start_offset
+    return PartitionShareState(
+        value.snapshot_epoch,
+        value.state_epoch,
+        value.leader_epoch,
+        value.start_offset,
+        value.delivery_complete_count,
+        batches,
+        value.create_timestamp,
+        offset,
+        own_start=own_start,
+        own_batches=own_batches,
+    )
+
+
 def _shown(key: SharePartitionKey) -> str:
     return f"partition {key.partition} of topic {key.topic_id} in share group {key.group_id!r}"
 
@@ -301,6 +339,10 @@ def _batches_of(
         StateBatch(each[0], each[1], _STATES.get(each[2], RecordState.ARCHIVED), each[3])
         for each in batches
     ]
+
+
+def _count(batches: Iterable[StateBatch]) -> int:
+    return sum(last - first + 1 for first, last, _, _ in batches)
 
 
 def _snapshot_key(key: SharePartitionKey) -> ShareSnapshotKey:

@@ -152,3 +152,26 @@ def test_an_error_of_the_product_is_for_who_awaits_the_task() -> None:
     world.begin(asks())
     world.run()
     assert world.told == ["refused"]
+
+
+def test_a_task_may_wait_for_a_time_only() -> None:
+    world = World()
+
+    async def wait() -> None:
+        try:
+            async with asyncio.timeout(0.1):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            world.told.append(world.loop.time())
+
+    asyncio._set_running_loop(world.loop)  # type: ignore[arg-type]
+    try:
+        world.begin(wait())
+        world.run(99_000)
+        assert world.told == []
+        world.run(5_000)
+    finally:
+        asyncio._set_running_loop(None)
+    (at_s,) = world.told
+    assert isinstance(at_s, float)
+    assert 0.1 <= at_s < 0.105

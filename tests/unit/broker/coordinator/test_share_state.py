@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ from pylog_broker.share.persisted import (
 )
 from pylog_broker.share.record_states import RecordState, StateBatch
 from pylog_broker.share.sessions import SharePartitionKey
-from pylog_broker.share.state_batches import combined, fault_in
+from pylog_broker.share.state_batches import changed, combined, fault_in, newer
 
 KEY = SharePartitionKey("g", TopicId("AAAAAAAAAAAAAAAAAAAAAQ"), 3)
 ACKED, FREE, GONE = RecordState.ACKNOWLEDGED, RecordState.AVAILABLE, RecordState.ARCHIVED
@@ -118,6 +119,52 @@ def test_a_leader_that_was_replaced_writes_no_more() -> None:
     shard.write(start=3, leader=6)
     summary = shard.do(shard.coordinator.summary(1, KEY))
     assert summary == StateSummary(1, 6, 3, 0)
+
+
+def test_a_copy_of_a_write_that_comes_late_sets_nothing_back() -> None:
+    shard = Shard()
+    shard.initialize()
+    shard.read(0)
+    early = (StateBatch(0, 0, ACKED, 1), StateBatch(1, 4, FREE, 1))
+    shard.write(*early, start=1)
+    shard.write(StateBatch(1, 1, ACKED, 2), StateBatch(3, 3, FREE, 2), start=2)
+    known, records = shard.read(0), len(shard.log)
+    assert known.batches == (
+        StateBatch(2, 2, FREE, 1),
+        StateBatch(3, 3, FREE, 2),
+        StateBatch(4, 4, FREE, 1),
+    )
+    shard.write(*early, start=1)
+    assert shard.read(0) == known
+    shard.write(start=0)
+    assert (shard.read(0), len(shard.log)) == (known, records)
+
+
+def test_of_a_late_write_that_was_not_there_yet_counts_what_is_new() -> None:
+    for updates in (500, 1):
+        shard = Shard(updates_per_snapshot=updates)
+        shard.initialize()
+        shard.write(StateBatch(0, 1, ACKED, 1), start=2)
+        shard.write(StateBatch(0, 0, FREE, 1), StateBatch(5, 5, FREE, 1), start=0)
+        assert shard.read(0) == StateRead(1, 2, (StateBatch(5, 5, FREE, 1),))
+        assert shard.restarted().partitions == shard.coordinator.partitions
+
+
+@pytest.mark.parametrize("updates", [500, 1])
+def test_a_leader_whose_log_has_lost_records_sets_the_state_back(updates: int) -> None:
+    shard = Shard(updates_per_snapshot=updates)
+    shard.initialize()
+    shard.read(1)
+    shard.write(StateBatch(7, 9, ACKED, 1), start=6, leader=1)
+    shard.read(2)
+    shard.write(start=3, leader=2)
+    shard.write(StateBatch(7, 8, FREE, 1), start=3, leader=2)
+    expected = (StateBatch(7, 8, FREE, 1), StateBatch(9, 9, ACKED, 1))
+    assert shard.read(2) == StateRead(1, 3, expected)
+    shard.write(StateBatch(7, 7, ACKED, 2), start=4, leader=2)
+    shard.write(StateBatch(7, 8, FREE, 1), start=3, leader=2)  # late
+    expected = (StateBatch(7, 7, ACKED, 2), StateBatch(8, 8, FREE, 1), StateBatch(9, 9, ACKED, 1))
+    assert shard.read(2) == StateRead(1, 4, expected)
 
 
 def test_without_state_nothing_is_read_or_written() -> None:
@@ -221,3 +268,44 @@ def test_batches_are_combined_as_single_records_are(seed: int) -> None:
             for batch in present
             for each in range(batch.first_offset, batch.last_offset + 1)
         } == twin
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_is_no_news_is_left_out_as_of_single_records(seed: int) -> None:
+    rng = random.Random(seed)
+    states = (FREE, ACKED, GONE, RecordState.ARCHIVING)
+    kinds = [(state, count) for state in states for count in (1, 2)]
+
+    def made() -> list[StateBatch]:
+        batches, offset = [], rng.randrange(4)
+        while rng.random() < 0.8:
+            last = offset + rng.randrange(5)
+            batches.append(StateBatch(offset, last, *rng.choice(kinds)))
+            offset = last + 1 + rng.randrange(3)
+        return batches
+
+    def single(batches: Iterable[StateBatch]) -> dict[int, tuple[RecordState, int]]:
+        return {
+            each: (batch.state, batch.delivery_count)
+            for batch in batches
+            for each in range(batch.first_offset, batch.last_offset + 1)
+        }
+
+    def may_follow(known: tuple[RecordState, int], told: tuple[RecordState, int]) -> bool:
+        later = {FREE: states, RecordState.ARCHIVING: (RecordState.ARCHIVING, GONE)}
+        may_be = told[0] in later.get(known[0], (known[0],)) and told[1] >= known[1]
+        return may_be and told != known
+
+    present, told = made(), made()
+    known = single(present)
+    start = rng.randrange(6)
+    found = newer(present, rng.sample(told, len(told)), start)
+    assert fault_in(found) is None
+    assert single(found) == {
+        each: fate
+        for each, fate in single(told).items()
+        if each >= start and (each not in known or may_follow(known[each], fate))
+    }
+    assert single(changed(present, told)) == {
+        each: fate for each, fate in single(told).items() if known.get(each) != fate
+    }

@@ -251,6 +251,35 @@ def test_what_is_released_is_not_delivered_before_that_is_durable(group: BrokerG
     run(group, main)
 
 
+def test_what_somebody_else_has_accepted_is_answered_when_that_is_durable(
+    group: BrokerGroup,
+) -> None:
+    async def main(broker: Broker) -> None:
+        broker.settings = ShareSettings(record_lock_duration_ms=40, auto_offset_reset="earliest")
+        broker.produce(b"v", b"w")
+        a, b = broker.member("a"), broker.member("b")
+        assert await a.acquire(max_wait_ms=LONG_MS) == [(0, 1, 1)]
+        assert await b.acquire(max_wait_ms=LONG_MS) == [(0, 1, 2)]
+        broker.states.held.clear()
+        first = asyncio.ensure_future(b.ends((0, 0, ACCEPT)))
+        await broker.settled()
+        second = asyncio.ensure_future(b.ends((1, 1, ACCEPT)))
+        await broker.settled()
+        # a's lock has ended: its records are passed over
+        late = [asyncio.ensure_future(a.ends((n, n, ACCEPT))) for n in (0, 1)]
+        await broker.settled()
+        assert not any(each.done() for each in (first, second, *late))
+        broker.states.held.set()
+        assert [await each for each in (first, second, *late)] == [0] * 4
+        assert broker.states.writes[-1].start_offset == 2
+        assert await a.ends((0, 1, ACCEPT)) == 0
+        renewal = await a.acknowledge(acks((1, 1, RENEW)), is_renew_ack=True)
+        assert renewal.partitions[0].failure is not None
+        assert renewal.partitions[0].failure.code == errors.InvalidRecordState.code
+
+    run(group, main)
+
+
 def test_nothing_is_acquired_while_acknowledgements_wait_for_long(
     group: BrokerGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,7 +127,7 @@ class Twin:
         entry.member, entry.until_ms, entry.write = "", 0, self.writes + 1
 
     def acknowledge(self, now_ms: int, member: str, each: dict[int, int]) -> bool:
-        wanted = {offset: type_ for offset, type_ in each.items() if offset >= self.start}
+        wanted = {n: type_ for n, type_ in each.items() if n >= self.start or type_ == 4}
         for offset in wanted:
             entry = self.entries.get(offset, Entry())
             if entry.state is not RecordState.ACQUIRED or entry.member != member:
@@ -290,9 +290,17 @@ class World:
         batches = [AcknowledgementBatch(n, n, bytes((type_,))) for n, type_ in each.items()]
         if offsets and offsets[-1] - offsets[0] + 1 == len(offsets) and rng.random() < 0.7:
             batches = [AcknowledgementBatch(offsets[0], offsets[-1], bytes(each.values()))]
+        passed_over = any(offset < self.twin.start for offset in each)
         taken = self.twin.acknowledge(self.now_ms, member, each)
         if taken:
-            self.subject.acknowledge(self.now_ms, member, batches, may_renew=True)
+            number = self.subject.acknowledge(self.now_ms, member, batches, may_renew=True)
+            changed = {n for n in each if each[n] != 4 and n in self.twin.entries}
+            if passed_over and number <= self.in_flight:
+                assert not changed
+                sure = self.sent_start if number else self.stored_start
+                assert self.twin.start <= sure
+            elif number:
+                assert number == self.twin.writes + 1
         else:
             with pytest.raises(InvalidRecordState):
                 self.subject.acknowledge(self.now_ms, member, batches, may_renew=True)
