@@ -22,7 +22,7 @@ def headers_in(log: Log, found: LocalRange) -> list[BatchHeader]:
     """The batches at these places, which must be whole."""
     headers = []
     for path, begin, end in found.files:
-        data = log._files.read_all(path)[begin:end]
+        data = log._state._files.read_all(path)[begin:end]
         here = list(iter_headers(data))
         assert sum(header.size for _, header in here) == len(data)
         headers += [header for _, header in here]
