@@ -118,6 +118,7 @@ class ConsumerCore:
             case Assign(partitions):
                 self.subscription = Subscription()
                 if self.group is not None:
+                    self.group.is_leaving = False
                     self.group.subscribe(())
                 self._assign(partitions)
                 topics = dict.fromkeys(tp.topic for tp in partitions)
@@ -145,8 +146,10 @@ class ConsumerCore:
                 assert_never(event)
 
     def _subscribe(self, subscription: Subscription, effects: list[Effect]) -> None:
-        if self.group is not None and not self.subscription:
-            self._assign(())  # the user's own assignment ends
+        if self.group is not None:
+            self.group.is_leaving = False
+            if not self.subscription:
+                self._assign(())  # the user's own assignment ends
         self.subscription = subscription
         names = subscription.matching(self._metadata.topics)
         if self.group is None:
@@ -165,6 +168,8 @@ class ConsumerCore:
         """Assign what the subscription covers and metadata tell of, or have the group do that."""
         subscription = self.subscription
         if self.group is not None:
+            if self.group.is_leaving:
+                return
             if subscription.regex and self.group.finds_topics:
                 self.group.subscribe((), subscription.regex)
             elif subscription:

@@ -122,6 +122,8 @@ class GroupManagers:
         self.unread: Mapping[TopicPartition, int] = {}
         """The offsets up to which the user is done, of partitions whose positions are ahead of
         that."""
+        self.is_leaving = False
+        """Whether the member leaves, or has left, and the user has wanted nothing since."""
         self._metadata = metadata
         self._positions = positions
         self._assign = assign
@@ -179,9 +181,11 @@ class GroupManagers:
 
     def leave(self, now_ms: int, unread: Mapping[TopicPartition, int]) -> Answer[None]:
         """Commit what the user is done with, give all up, and leave; answered then. The user is
-        there meanwhile.
+        there meanwhile. Metadata subscribe to nothing from then on, until the user wants something
+        anew: else the member would join again before the user's call is done.
         """
         self.unread = unread
+        self.is_leaving = True
         return self.membership.leave()
 
     def has_left(self) -> None:

@@ -14,6 +14,8 @@ from pylog.client.fetching.consumer_core import ConsumerCore
 from pylog.client.fetching.fetch_events import Fetch, FetchItem, RefreshMetadata
 from pylog.client.fetching.fetch_state import FetcherSettings
 from pylog.client.fetching.group_managers import GroupManagers, GroupSettings
+from pylog.client.fetching.subscription import Subscription
+from pylog.client.fetching.user_events import Assign, Subscribe
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
 from pylog.client.membership.messages import (
     ConsumerGroupHeartbeat,
@@ -161,3 +163,28 @@ def test_where_the_user_has_sought_is_not_read_before_the_metadata_have_the_topi
     world.group.on_metadata(0)
     (fetch,) = world.asked(Fetch)
     assert fetch.items == (FetchItem(T1, "B", 3, 0, -1), FetchItem(T0, "B", 3, 0, -1))
+
+
+def test_metadata_that_come_while_a_member_leaves_do_not_have_it_join_again() -> None:
+    world = World()
+    world.core.on_user(0, Subscribe(Subscription.of("t", None)))
+    world.settle("A")
+    (request,) = world.asked(ConsumerGroupHeartbeat)
+    left = world.group.leave(0, {})
+    world.core.on_metadata(0)
+    world.group.on_answer(0, request, ConsumerGroupHeartbeatAnswer(1, 0, None))
+    world.core.poll(0)
+    world.group.on_user_rest(0)
+    (request,) = world.asked(ConsumerGroupHeartbeat)
+    assert request.epoch == -1
+    world.core.on_metadata(0)
+    world.group.on_answer(0, request, ConsumerGroupHeartbeatAnswer(-1, 0, None))
+    assert left.done
+    world.core.on_metadata(0)
+    assert world.asked(ConsumerGroupHeartbeat) == []
+    world.core.on_user(0, Assign(()))
+    world.core.on_metadata(0)
+    assert world.asked(ConsumerGroupHeartbeat) == []
+    world.core.on_user(0, Subscribe(Subscription.of("t", None)))
+    (request,) = world.asked(ConsumerGroupHeartbeat)
+    assert request.epoch == 0
