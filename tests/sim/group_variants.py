@@ -360,7 +360,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
         leaning=_among(
             "recreate", "kill", then=_with_members("stall", "close", protocols=CONSUMER)
         ),
-        caught_by=106,
+        caught_by=9,
         groups=True,
     ),
     "commits_what_was_fetched": Variant(
