@@ -186,6 +186,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._unread_ms: int | None = None  # when it was asked for
         self._warned: set[str] = set()
         self._idle = 0
+        self._has_planned = False  # since this process began
         self._group: GroupCommits | None = None
         self._knows_group = False
         if leases is None and options.read_lease:
@@ -242,10 +243,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return end.booted_at(position).to_json()
         if end.moved(position):
             self._idle = 0
+            self._has_planned = True
             return end.to_json()
         self._idle += 1
-        if self._group is not None and self._available_now:
-            self._group.flush()  # the query ends with this answer, and Spark kills this process
+        if self._group is not None and (self._available_now or not self._has_planned):
+            # The query may end with this answer (AvailableNow, Once), and Spark kills this process.
+            self._group.flush()
+        self._has_planned = True
         if self._leases is not None:
             self._leases.let_go(at_once=self._available_now)
         return start
