@@ -168,7 +168,7 @@ class CutFinder:
         return min((each for each in wholes if each), key=lambda each: _count(starts, each))
 
     def _all(self, starts: Ends, latest: Ends, logs: Logs) -> Spans | None:
-        """All transactions from `starts` on. What had ended the last time is remembered."""
+        """All transactions from `starts` on. Those that had ended the last time are remembered."""
         if self._logs != logs or any(start < self._starts[at] for at, start in starts.items()):
             self._spans, self._latest = {}, {}
         known = {

@@ -169,7 +169,7 @@ class FileDoor:
         return token
 
     def withdraw(self, key: int) -> None:
-        """Whoever comes for these files is late. Nothing happens when somebody has them."""
+        """A process that comes for these files now is late. One that has them keeps them."""
         offer = self._offers.get(key)
         if offer is not None and offer.holder is None:
             self._forget(offer)

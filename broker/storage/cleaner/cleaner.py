@@ -53,7 +53,7 @@ class LogCleaner:
         it cannot be told. Without it the wall clock is trusted.
         """
         self.leases = ReadLeases()
-        """What these hold stays as it is."""
+        """Records that these hold stay as they are."""
         self.uncleanable: dict[TopicPartition, str] = {}
         self.passes = 0
         self.pace: Callable[[int], None] = lambda count: None

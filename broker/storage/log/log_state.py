@@ -94,7 +94,7 @@ class LogState:
         self.tail = TailCache(environment.tail_bytes_max, environment.tail_budget)
         self.producers = ProducerHistory(files, directory, environment.producer_budget)
         self.durable = Durability(files, directory, self.segments, guard)
-        """What is synced, and the epochs."""
+        """Tells how far the log is synced, and has the epochs."""
         self.gaps = Gaps(files, directory)
         self._files = files
         self._directory = directory

@@ -1,6 +1,6 @@
 """The places of a range of offsets in the files of its segments, for a reader on the same machine.
 
-Such a reader gets the files themselves and reads them without asking again. What it is told must
+Such a reader gets the files themselves and reads them without asking again. The places must
 therefore hold for good: batches below the high watermark never change, and neither do their places
 in an open file.
 """
