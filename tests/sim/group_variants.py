@@ -165,6 +165,10 @@ def _keeps_what_is_gone(_self: ConsumerMembership, _partitions: object) -> None:
     pass
 
 
+def _no_id(_self: GroupManagers, _tp: TopicPartition) -> str:
+    return ""
+
+
 def _awaits_nothing(_self: GroupManagers, _tp: TopicPartition) -> bool:
     return False
 
@@ -361,6 +365,13 @@ GROUP_VARIANTS: dict[str, Variant] = {
             "recreate", "kill", then=_with_members("stall", "close", protocols=CONSUMER)
         ),
         caught_by=9,
+        groups=True,
+    ),
+    "commits_to_whatever_has_the_name": Variant(
+        "A commit that is sent again counts for a topic that was made anew meanwhile",
+        ((GroupManagers, "_read_topic_id", _no_id),),
+        leaning=_among("recreate", "kill", then=_with_members("stall", "close")),
+        caught_by=1,
         groups=True,
     ),
     "commits_what_was_fetched": Variant(

@@ -61,6 +61,8 @@ class MemberWorld:
             self._finder,
             self._for_user,
             lambda: {tp: OffsetAndMetadata(10) for tp in self._member.owned},
+            lambda tp: "",
+            lambda tp, topic_id: False,
             lambda now_ms, generation, code: self._member.on_commit_fault(now_ms, generation, code),
             lambda: 0.5,
         )

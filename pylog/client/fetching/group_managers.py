@@ -108,6 +108,8 @@ class GroupManagers:
             self.finder,
             for_user,
             self._consumed,
+            self._read_topic_id,
+            self._is_gone,
             self._on_member_fault,
             jitter,
         )
@@ -402,6 +404,24 @@ class GroupManagers:
         """The id of the topic of which the coordinator gave the partition; empty: not known."""
         grant = self._granted.get(tp)
         return "" if grant is None else grant.topic_id
+
+    def _read_topic_id(self, tp: TopicPartition) -> str:
+        """The id of the topic that the partition's position is in; empty: not known."""
+        partition = self._positions.partitions.get(tp)
+        read = "" if partition is None else partition.topic_id
+        return read or self.granted_id(tp) or self.topic_id(tp.topic)
+
+    def _is_gone(self, tp: TopicPartition, topic_id: str) -> bool:
+        """Whether everybody whom the consumer knows has another topic of that name: the cluster
+        and the coordinator hear of a new one at different times.
+        """
+        known = {
+            self._read_topic_id(tp),
+            self.topic_id(tp.topic),
+            self._metadata.topic_id(tp.topic),
+        }
+        known.discard("")
+        return bool(topic_id and known) and topic_id not in known
 
     def topic_id(self, topic: str) -> str:
         """The id that the coordinator, or else the cluster, knows the topic by."""

@@ -86,6 +86,8 @@ class OffsetCommit(NamedTuple):
     member_id: str
     instance_id: str | None
     offsets: tuple[tuple[TopicPartition, OffsetAndMetadata], ...]
+    topic_ids: tuple[str, ...]
+    """The topic's of each; empty: not known."""
 
 
 class OffsetFetch(NamedTuple):

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from pylog import errors
 from pylog.client.answers import Answer, Callback
@@ -45,15 +45,19 @@ class _Commit:
     """The offsets that one call wants to be committed.
 
     `left` is what is still to be sent of it: after a fault as it was sent, so that the offset of a
-    later commit is not undone.
+    later commit is not undone. `topic_ids` are of the topics that the offsets are meant for: one
+    that is made anew under its name must not take them.
     """
 
     offsets: Offsets
+    topic_ids: Mapping[TopicPartition, str]
     deadline_ms: int
     life: int
     is_repeated: bool = True
     left: Offsets = field(init=False)
     last_fault: errors.PylogError | None = None
+    gone: errors.PylogError | None = None
+    """For offsets that were not sent, as their topics are no more."""
     answer: Answer[None] = field(default_factory=Answer)
     on_committed: OnCommitted | None = None
     is_automatic: bool = False
@@ -87,17 +91,23 @@ class OffsetCommits:
         finder: CoordinatorFinder,
         for_user: deque[Callback],
         consumed: Callable[[], Offsets],
+        topic_id: Callable[[TopicPartition], str],
+        is_gone: Callable[[TopicPartition, str], bool],
         on_member_fault: Callable[[int, int, int], None],
         jitter: Callable[[], float],
     ) -> None:
-        """`consumed`: the positions behind what the user has had. `on_member_fault` gets the time,
-        and the generation and the code of a commit that was refused.
+        """`consumed`: the positions behind what the user has had. `topic_id`: of the topic that the
+        consumer reads a partition of; empty: not known. `is_gone`: whether it has another one by
+        now. `on_member_fault` gets the time, and the generation and the code of a commit that was
+        refused.
         """
         self._settings = settings
         self._identity = identity
         self._finder = finder
         self._for_user = for_user
         self._consumed = consumed
+        self._topic_id = topic_id
+        self._is_gone = is_gone
         self._on_member_fault = on_member_fault
         self._jitter = jitter
         self._waiting: list[_Commit] = []
@@ -116,9 +126,7 @@ class OffsetCommits:
         The answer's errors: CommitFailed, RebalanceInProgress, FencedInstanceId, RequestTimedOut,
         and what the broker has against an offset.
         """
-        return self._add(
-            _Commit(self._wanted(offsets), now_ms + timeout_ms, self._identity.life)
-        ).answer
+        return self._add(self._commit(self._wanted(offsets), now_ms + timeout_ms)).answer
 
     def commit_async(
         self, now_ms: int, offsets: Offsets | None, on_committed: OnCommitted | None
@@ -127,8 +135,8 @@ class OffsetCommits:
         outcome. It waits for a coordinator no longer than `default.api.timeout.ms`.
         """
         deadline_ms = now_ms + self._settings.default_api_timeout_ms
-        wanted, life = self._wanted(offsets), self._identity.life
-        self._add(_Commit(wanted, deadline_ms, life, is_repeated=False, on_committed=on_committed))
+        wanted = self._wanted(offsets)
+        self._add(self._commit(wanted, deadline_ms, is_repeated=False, on_committed=on_committed))
 
     @property
     def has_work(self) -> bool:
@@ -143,9 +151,7 @@ class OffsetCommits:
         if timeout_ms is None:
             timeout_ms = self._settings.default_api_timeout_ms
         deadline_ms = now_ms + timeout_ms
-        return self._add(
-            _Commit(offsets, deadline_ms, self._identity.life, is_automatic=True)
-        ).answer
+        return self._add(self._commit(offsets, deadline_ms, is_automatic=True)).answer
 
     def on_user_poll(self, now_ms: int) -> bool:
         """The user comes for more, so it is done with what it had: commit that now and then;
@@ -163,8 +169,8 @@ class OffsetCommits:
             return False
         self._next_automatic_ms = now_ms + self._settings.auto_commit_interval_ms
         deadline_ms = now_ms + self._settings.default_api_timeout_ms
-        offsets, life = self._wanted(None), self._identity.life
-        self._add(_Commit(offsets, deadline_ms, life, is_repeated=False, is_automatic=True))
+        offsets = self._wanted(None)
+        self._add(self._commit(offsets, deadline_ms, is_repeated=False, is_automatic=True))
         return True
 
     def committed(
@@ -180,6 +186,10 @@ class OffsetCommits:
 
     def _wanted(self, offsets: Offsets | None) -> Offsets:
         return dict(self._consumed() if offsets is None else offsets)
+
+    def _commit(self, offsets: Offsets, deadline_ms: int, **more: Any) -> _Commit:
+        ids = {tp: self._topic_id(tp) for tp in offsets}
+        return _Commit(offsets, ids, deadline_ms, self._identity.life, **more)
 
     def _add(self, commit: _Commit) -> _Commit:
         if commit.offsets or self._on_their_way or self._waiting:
@@ -206,6 +216,21 @@ class OffsetCommits:
                     effects.append(question.in_flight)
         return Polled(effects, self._deadline_ms(now_ms))
 
+    def take(self, now_ms: int, coordinator: int) -> OffsetCommit | None:
+        """The request of the one commit that waits, where nothing stands before it: for a thread
+        that sends it to that coordinator itself. None: `poll` tells when it goes.
+        """
+        alone = len(self._waiting) == 1 and self._in_flight is None
+        if not alone or now_ms < self._retry_at_ms or self._finder.coordinator != coordinator:
+            return None
+        self._send(coordinator)
+        return self._in_flight
+
+    @property
+    def in_flight(self) -> OffsetCommit | None:
+        """The commit that is not answered."""
+        return self._in_flight
+
     def _deadline_ms(self, now_ms: int) -> int | None:
         commits = (*self._on_their_way, *self._waiting)
         due = [commit.deadline_ms for commit in commits if not commit.answer.done]
@@ -221,8 +246,11 @@ class OffsetCommits:
             self._waiting = [one for one in self._waiting if one not in of_before]
             self._end_all(dict.fromkeys(of_before, errors.IllegalGeneration()))
         merged: dict[TopicPartition, OffsetAndMetadata] = {}
+        topic_ids: dict[TopicPartition, str] = {}
         for commit in self._waiting:
+            self._leave_out_gone(commit)
             merged.update(commit.left)
+            topic_ids.update((tp, commit.topic_ids[tp]) for tp in commit.left)
         self._on_their_way, self._waiting = self._waiting, []
         if not merged:
             self._end_all(dict.fromkeys(self._on_their_way))
@@ -239,8 +267,19 @@ class OffsetCommits:
             identity.member_id,
             identity.instance_id,
             tuple(sorted(merged.items())),
+            tuple(topic_ids[tp] for tp in sorted(merged)),
         )
         return [self._in_flight]
+
+    def _leave_out_gone(self, commit: _Commit) -> None:
+        """Offsets in topics that others have the names of by now are nobody's."""
+        gone = [tp for tp in commit.left if self._is_gone(tp, commit.topic_ids[tp])]
+        if gone:
+            commit.left = {tp: at for tp, at in commit.left.items() if tp not in gone}
+            commit.gone = errors.UnknownTopicId(
+                f"{', '.join(map(str, sorted(gone)))}: the topic was deleted and created anew, and "
+                "the offset was one of the old topic: nothing is committed in the new one"
+            )
 
     def _give_up_late_ones(self, now_ms: int) -> None:
         """Nobody waits longer than it said; what is in flight may still be done."""
@@ -326,6 +365,7 @@ class OffsetCommits:
             self._end(commit, error)
 
     def _end(self, commit: _Commit, error: errors.PylogError | None) -> None:
+        error = error or commit.gone
         if error is not None and error.code in _OF_ANOTHER_GENERATION:
             error = errors.CommitFailed(
                 f"group {self._identity.group_id!r} has gone on without this member, whose "

@@ -108,7 +108,7 @@ class GroupWire:
                 member = group_pb2.LeavingMember(member_id=member_id, reason=reason)
                 return group_pb2.LeaveGroupRequest(group_id=group_id, members=[member])
             case OffsetCommit():
-                return self._commit(request, topic_id)
+                return self._commit(request)
             case OffsetFetch(_, group_id, partitions):
                 return group_pb2.OffsetFetchRequest(
                     group_id=group_id,
@@ -138,7 +138,7 @@ class GroupWire:
             client_id=self._client_id,
         )
 
-    def _commit(self, request: OffsetCommit, topic_id: TopicId) -> group_pb2.OffsetCommitRequest:
+    def _commit(self, request: OffsetCommit) -> group_pb2.OffsetCommitRequest:
         offsets = [
             group_pb2.CommittedOffset(
                 topic=tp.topic,
@@ -148,9 +148,9 @@ class GroupWire:
                     _NO_EPOCH if committed.leader_epoch is None else committed.leader_epoch
                 ),
                 metadata=committed.metadata,
-                topic_id=topic_id(tp.topic),
+                topic_id=topic_id,
             )
-            for tp, committed in request.offsets
+            for (tp, committed), topic_id in zip(request.offsets, request.topic_ids, strict=True)
         ]
         return group_pb2.OffsetCommitRequest(
             group_id=request.group_id,

@@ -46,12 +46,15 @@ class World:
         self.consumed: dict[TopicPartition, OffsetAndMetadata] = {T0: at(5)}
         self.member_faults: list[tuple[int, int, int]] = []
         self.told: list[tuple[Offsets, str]] = []
+        self.topic_ids: dict[str, str] = {}
         self.commits = OffsetCommits(
             self.settings,
             self.identity,
             self.finder,
             self.for_user,
             lambda: self.consumed,
+            lambda tp: self.topic_ids.get(tp.topic, ""),
+            lambda tp, topic_id: topic_id not in ("", self.topic_ids.get(tp.topic, topic_id)),
             lambda *fault: self.member_faults.append(fault),
             lambda: 0.5,
         )
@@ -96,7 +99,7 @@ class World:
 def test_a_commit_bears_who_the_member_is() -> None:
     world = World()
     answer = world.commits.commit(0, {T1: at(9), T0: at(4)}, 1_000)
-    request = OffsetCommit(7, "g", 3, "me", None, ((T0, at(4)), (T1, at(9))))
+    request = OffsetCommit(7, "g", 3, "me", None, ((T0, at(4)), (T1, at(9))), ("", ""))
     polled = world.commits.poll(0)
     assert polled == Polled([request], 1_000)
     assert not answer.done
@@ -435,3 +438,64 @@ def test_a_partition_that_may_not_be_asked_for_is_named() -> None:
     world.commits.on_fetched(0, world.asked(0), OffsetsFetched(partitions))
     with pytest.raises(errors.TopicAuthorizationFailed, match="t-1: no DESCRIBE"):
         answer.result()
+
+
+# ---- topics that are made anew -------------------------------------------------------------------
+
+
+def test_a_commit_bears_the_ids_of_the_topics_that_it_is_meant_for() -> None:
+    world = World()
+    world.topic_ids = {"t": "old"}
+    world.commits.commit(0, {T0: at(4)}, 1_000)
+    world.topic_ids = {}  # nothing is known of it any more
+    request = world.sent(0)
+    assert (request.offsets, request.topic_ids) == (((T0, at(4)),), ("old",))
+
+
+def test_what_was_read_of_a_topic_is_not_committed_in_one_that_is_made_anew() -> None:
+    """The first try is not answered; meanwhile another topic has the name."""
+    world = World()
+    world.topic_ids = {"t": "old"}
+    answer = world.commits.commit(0, {T0: at(24)}, 10_000)
+    request = world.sent(0)
+    world.commits.on_commit_failed(1, request, errors.BrokerUnreachable())
+    world.find()
+    world.topic_ids = {"t": "new"}
+    assert world.commits.poll(5_000) == Polled([], None)
+    with pytest.raises(errors.UnknownTopicId, match="nothing is committed in the new one"):
+        answer.result()
+    world.commits.commit(6_000, {T0: at(1)}, 1_000)
+    request = world.sent(6_000)
+    assert (request.offsets, request.topic_ids) == (((T0, at(1)),), ("new",))
+
+
+def test_other_topics_of_such_a_commit_are_committed() -> None:
+    world = World()
+    other = TopicPartition("u", 0)
+    world.topic_ids = {"t": "old", "u": "same"}
+    both = world.commits.commit(0, {T0: at(24), other: at(3)}, 10_000)
+    later = world.commits.commit(0, {other: at(4)}, 10_000)
+    world.topic_ids["t"] = "new"
+    request = world.sent(0)
+    assert (request.offsets, request.topic_ids) == (((other, at(4)),), ("same",))
+    world.answered(1, request)
+    assert later.result() is None
+    with pytest.raises(errors.UnknownTopicId, match="t-0"):
+        both.result()
+
+
+def test_a_thread_takes_the_one_commit_that_waits() -> None:
+    world = World()
+    answer = world.commits.commit(0, {T0: at(4)}, 1_000)
+    assert world.commits.take(0, 8) is None  # another broker coordinates the group
+    taken = world.commits.take(0, 7)
+    assert taken is not None
+    assert taken == OffsetCommit(7, "g", 3, "me", None, ((T0, at(4)),), ("",))
+    assert world.commits.in_flight is taken
+    world.commits.commit(0, {T0: at(5)}, 1_000)
+    assert world.commits.take(0, 7) is None  # one before it is not answered
+    world.answered(1, taken)
+    assert answer.done
+    world.commits.commit(1, {T0: at(6)}, 1_000)
+    assert world.commits.take(1, 7) is None  # two go together
+    assert world.sent(1).offsets == ((T0, at(6)),)
