@@ -206,6 +206,7 @@ class Consumer(Closing, Shown, Generic[K, V]):
             group,
         )
         self._positions = self._core.positions
+        calls = None if group is None else self._group_calls(values)
         self._loop = ConsumerLoop(
             self._thread,
             self._cluster,
@@ -218,7 +219,7 @@ class Consumer(Closing, Shown, Generic[K, V]):
                 rack=values["client.rack"],
             ),
             self._clock,
-            None if group is None else self._group_calls(values),
+            calls,
         )
         self._lock = self._loop.lock
         most, checks = values["max.poll.records"], values["check.crcs"]
@@ -229,7 +230,7 @@ class Consumer(Closing, Shown, Generic[K, V]):
             self._loop, self._cluster, self._collector, self._clock, self._timeout_ms
         )
         self._group: GroupUse | None = None
-        if self._core.group is not None:
+        if self._core.group is not None and calls is not None:
             self._group = GroupUse(
                 self._loop,
                 self._core.group,
@@ -237,6 +238,7 @@ class Consumer(Closing, Shown, Generic[K, V]):
                 self._collector,
                 self._clock,
                 self._timeout_ms,
+                calls,
             )
         close_at_exit(self)
         if names:

@@ -19,6 +19,7 @@ from pylog.client.background import LoopThread, logger
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.consumer import consumer_calls
+from pylog.client.consumer.commit_line import CommitLine
 from pylog.client.consumer.consumer_metrics import ConsumerMetrics
 from pylog.client.consumer.group_calls import GroupCalls
 from pylog.client.fetching.consumer_core import ConsumerCore
@@ -35,7 +36,7 @@ from pylog.client.fetching.fetch_events import (
 )
 from pylog.client.fetching.fetch_requests import FetchRequests, pack_encoded
 from pylog.client.fetching.user_events import UserEvent
-from pylog.client.membership.messages import GroupRequest
+from pylog.client.membership.messages import GroupRequest, OffsetCommit
 from pylog.client.streams.lent_streams import LentStreams
 from pylog.client.streams.stream import FETCH, RequestStream
 from pylog.clock import Clock
@@ -106,6 +107,10 @@ class ConsumerLoop:
         self._streams: dict[tuple[int, int], _Stream] = {}  # by broker and lane
         self._tasks: set[asyncio.Task[None]] = set()
         self._group_calls = group_calls
+        self.commit_line: CommitLine | None = None
+        """Over it a thread that commits and waits sends and reads itself."""
+        self.commit_under_way: OffsetCommit | None = None
+        """The newest that went out by the loop."""
 
     def notify(self) -> None:
         """Tell the threads that wait that something came. The lock is held."""
@@ -138,6 +143,24 @@ class ConsumerLoop:
             answer = question(self._clock.monotonic_ms(), *arguments)
         self.poke()
         return answer
+
+    def look_by(self, time_ms: int) -> None:
+        """Have the loop look then at the latest."""
+        if not self._timer.is_due_by(time_ms):
+            self.poke()
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Have the loop's thread call it."""
+        self._thread.call(function, *arguments)
+
+    def carry_out(self, request: GroupRequest) -> None:
+        """Have the loop send it, and the core hear the answer."""
+        self._thread.call(self._begin_call, request)
+
+    def begin_by(self, make: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a coroutine until the consumer is closed. On the loop."""
+        if not self.closed:
+            self._begin(make())
 
     def poke(self) -> None:
         """Have the loop look."""
@@ -191,8 +214,8 @@ class ConsumerLoop:
                 del effects[0]
             if effects:
                 self._hand_over(effects)
-            if next_ms is not None and not self._timer.is_due_by(next_ms):
-                self.poke()
+            if next_ms is not None:
+                self.look_by(next_ms)
 
     def _hand_over(self, effects: list[Effect]) -> None:
         with self.turn:
@@ -226,7 +249,12 @@ class ConsumerLoop:
                 case Notice(text):
                     logger.warning("%s", text)
                 case _:
-                    self._begin(self._call(effect))
+                    self._begin_call(effect)
+
+    def _begin_call(self, request: GroupRequest) -> None:
+        if isinstance(request, OffsetCommit):
+            self.commit_under_way = request
+        self._begin(self._call(request))
 
     def _begin(self, call: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(call)
@@ -356,6 +384,8 @@ class ConsumerLoop:
                 stream.close()
             self._streams.clear()
         self.lent.close()
+        if self.commit_line is not None:
+            self.commit_line.close()
         for task in self._tasks:
             task.cancel()
         await self.cluster.close()

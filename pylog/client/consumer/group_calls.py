@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from google.protobuf.message import DecodeError
+
 from pylog import errors
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.server import Server
@@ -14,6 +16,8 @@ from pylog.client.membership.messages import (
     GroupRequest,
     Heartbeat,
     JoinGroup,
+    OffsetCommit,
+    OffsetsCommitted,
     SyncGroup,
 )
 from pylog.client.membership.wire import API_OF, GroupWire, TopicId
@@ -41,6 +45,21 @@ class GroupCalls:
                 raise
             return self._wire.refused(request, error.code, str(error))
         return self._wire.answer(request, response)
+
+    def encoded(self, request: OffsetCommit, topic_id: TopicId) -> tuple[bytes, float]:
+        """The commit as it goes over a line, and the seconds that its answer may take."""
+        message = self._wire.message(request, topic_id)
+        return message.SerializeToString(), self._timeout_s(request)
+
+    def decoded(self, request: OffsetCommit, response: memoryview) -> OffsetsCommitted:
+        """The answer that came over a line. Raises BrokerUnreachable where it cannot be read."""
+        try:
+            message = API_OF[OffsetCommit].response.FromString(bytes(response))
+        except DecodeError as error:
+            raise errors.BrokerUnreachable(f"an answer cannot be read: {error}") from None
+        answer = self._wire.answer(request, message)
+        assert isinstance(answer, OffsetsCommitted)
+        return answer
 
     async def _server(self, request: GroupRequest) -> Server:
         cluster = self._cluster

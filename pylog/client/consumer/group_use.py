@@ -12,7 +12,9 @@ from pylog.client.answers import Answer
 from pylog.client.arguments import shown
 from pylog.client.background import logger
 from pylog.client.consumer.collecting import Collector
+from pylog.client.consumer.commits_here import CommitsHere
 from pylog.client.consumer.consumer_loop import ConsumerLoop
+from pylog.client.consumer.group_calls import GroupCalls
 from pylog.client.consumer.poll_waiting import PollWaiting
 from pylog.client.consumer.rebalance_listening import RebalanceListening
 from pylog.client.fetching.group_managers import GroupManagers
@@ -37,8 +39,10 @@ class GroupUse:
         collector: Collector,
         clock: Clock,
         timeout_ms: int,
+        calls: GroupCalls,
     ) -> None:
         self._loop = loop
+        self._here = CommitsHere(loop, group, calls, clock)
         self._group = group
         self._waiting = waiting
         self._collector = collector
@@ -51,9 +55,13 @@ class GroupUse:
         """Commit, and wait until that is done."""
         wanted = None if offsets is None else offsets_of(offsets)
         timeout_ms = self._timeout_ms if timeout_s is None else round(timeout_s * 1000)
-        unread = self._collector.unyielded()
-        answer = self._loop.ask(self._group.commit, wanted, unread, timeout_ms)
-        self._waiting.answer(answer)
+        unread, line = self._collector.unyielded(), None
+        try:
+            answer, line = self._here.commit(wanted, unread, timeout_ms)
+            self._waiting.answer(answer, line)
+        except BaseException as error:
+            self._here.left(line, error)
+            raise
 
     def commit_async(self, offsets: Any, callback: OnCommitted | None) -> None:
         """Commit; the callback runs in a later poll."""

@@ -17,6 +17,7 @@ from pylog.client.answers import Answer
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS, Denial
 from pylog.client.consumer.collecting import Collector
+from pylog.client.consumer.commit_line import CommitLine
 from pylog.client.consumer.consumer_loop import ConsumerLoop
 from pylog.client.fetching.fetch_state import FetchState
 from pylog.client.fetching.group_managers import GroupManagers
@@ -151,18 +152,27 @@ class PollWaiting:
         if is_news:
             self._loop.poke()
 
-    def answer(self, answer: Answer[V]) -> V:
+    def answer(self, answer: Answer[V], line: CommitLine | None = None) -> V:
         """The group's answer; it comes in time, or says that it could not. WokenUp after
-        `wakeup()`.
+        `wakeup()`. With a `line` this thread reads it there.
         """
+        lent = self._loop.lent
         while True:
             with self._loop.lock:
                 self.refuse_closed()
                 if answer.done:
-                    return answer.result()
+                    break
                 self._raise_woken()
                 self._raise_out_of_reach()
-                self._loop.ready.wait(LOOK_AGAIN_S)
+                if line is None or line.request is None:
+                    self._loop.ready.wait(LOOK_AGAIN_S)
+                    continue
+                lent.begin()
+            lent.wait(LOOK_AGAIN_S, line)
+            if line.request is not None:
+                line.give_up_late()
+                self._loop.poke()
+        return answer.result()
 
     def settle(self, answer: Answer[None], deadline_ms: int) -> tuple[bool, BaseException | None]:
         """Run the user's code while the group comes to an end: whether it has answered in time, and

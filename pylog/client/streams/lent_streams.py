@@ -14,8 +14,8 @@ import math
 import os
 import select
 import threading
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 from pylog.client.background import LoopThread
 from pylog.client.streams.framed_carrier import FramedCarrier
@@ -27,6 +27,20 @@ LEND_AFTER: Final = 8
 AWAY_MS: Final = 20
 """A thread that is away for so long does something else."""
 LOOK_AFTER_S: Final = 0.05
+
+
+class Readable(Protocol):
+    """Something whose bytes the thread that waits takes in itself."""
+
+    def receive(self) -> bool:
+        """Take in all that has come; whether more may come."""
+
+
+class Awaited(Readable, Protocol):
+    """One that is no stream of the consumer's."""
+
+    def fileno(self) -> int:
+        """The socket's."""
 
 
 class LentStreams:
@@ -61,7 +75,7 @@ class LentStreams:
         self._closed = False
         self._pipe: tuple[int, int] | None = None
         self._poll: select.poll | None = None
-        self._polled: dict[int, FramedCarrier] = {}
+        self._polled: Mapping[int, Readable] = {}
 
     # ---- for the thread that waits -------------------------------------------------------------
 
@@ -73,9 +87,11 @@ class LentStreams:
                 os.set_blocking(end, False)
         self.somebody_waits = True
 
-    def wait(self, timeout_s: float) -> None:
-        """Return when something was read, after `wake`, or when the time is up."""
-        lent = self.lent
+    def wait(self, timeout_s: float, at: Awaited | None = None) -> None:
+        """Return when something was read, also at `at`, after `wake`, or when the time is up."""
+        lent: Mapping[int, Readable] = self.lent
+        if at is not None:
+            lent = {**lent, at.fileno(): at}
         try:
             poll = self._poll_of(lent)
             self._until_ms = self._clock.monotonic_ms() + math.ceil(timeout_s * 1000)
@@ -88,15 +104,15 @@ class LentStreams:
                     self._close_pipe()
             self._until_ms = self._clock.monotonic_ms()
         try:
-            for at, _ in ready:
-                carrier = lent.get(at)
-                if carrier is not None and not carrier.receive():
+            for number, _ in ready:
+                one = lent.get(number)
+                if one is not None and not one.receive() and one is not at:
                     self._thread.call(self.take_back)
         except BaseException:
             self._on_interrupt()
             raise
 
-    def _poll_of(self, lent: dict[int, FramedCarrier]) -> select.poll:
+    def _poll_of(self, lent: Mapping[int, Readable]) -> select.poll:
         if self._poll is None or self._polled is not lent:
             assert self._pipe is not None
             poll = select.poll()
