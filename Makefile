@@ -62,8 +62,9 @@ transactions: setup ## 200 kills of workers, brokers and coordinators under tran
 	$(PY) -m tests.verify.transactions --kills 200 $(if $(SEED),--seed $(SEED))
 	$(PY) -m tests.verify.transaction_lists --transactions 100000 --kills 100 $(if $(SEED),--seed $(SEED))
 
-exactly-once: setup ## 100 kills of driver, tasks, brokers and coordinator under a Spark query that copies a topic
-	$(PY) -m tests.verify.exactly_once --kills 100 $(if $(SEED),--seed $(SEED))
+exactly-once: setup ## 100 kills of driver, tasks, brokers and coordinator under Spark queries that copy a topic, half of them placed
+	$(PY) -m tests.verify.exactly_once --kills 60 $(if $(SEED),--seed $(SEED))
+	$(PY) -m tests.verify.exactly_once --kills 40 --stateful $(if $(SEED),--seed $(SEED))
 
 kafka-tools: setup ## Kafka's own dump tool and a Kafka broker over what pylog wrote; needs Java 17 and Maven (or KAFKA_LIBS)
 	$(PY) -m tests.verify.kafka_tools

@@ -5,7 +5,8 @@ runs until its standard input ends, and then stops the query. It says `started`,
 each, and `failed TEXT` where the query ended by itself. An OPTION that begins with `spark.` is of
 Spark, one that begins with `source.` of the source, any other of the sink; but `slow=SECONDS` makes
 the first attempt of each batch's first task wait in its middle, for Spark to run another one beside
-it. It is killed by `tests.verify.exactly_once`.
+it, and `stateful=true` has the query drop rows that it has seen, for which it keeps state. It is
+killed by `tests.verify.exactly_once`, at the moments of `tests.verify.placed_kills`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
+
+from tests.verify.placed_kills import PlacedDataSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,12 +100,15 @@ def main() -> int:
         .options(**reading)
         .load()
     )
-    slow = writing.pop("slow", None)
+    slow, stateful = writing.pop("slow", None), writing.pop("stateful", None)
     frame = frame.select("key", "value")
     if slow is not None:
         frame = frame.mapInArrow(slow_first(float(slow)), frame.schema)
+    if stateful is not None:
+        frame = frame.dropDuplicates(["key", "value"])
+    spark.dataSource.register(PlacedDataSource)
     query = (
-        frame.writeStream.format("pylog")
+        frame.writeStream.format(PlacedDataSource.name())
         .option("pylog.bootstrap.servers", bootstrap)
         .option("topic", target)
         .option("checkpointLocation", checkpoint)

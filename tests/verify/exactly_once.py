@@ -1,10 +1,12 @@
 """A Spark query that copies a topic, while its driver, its tasks and the brokers die.
 
-`python -m tests.verify.exactly_once [--kills N] [--seed S] [--at-least-once]`. Three brokers, a
-producer of numbers, and one driver in a process of its own whose query copies them with the sink as
-it is. The driver is killed, doubled on its checkpoint, and loses the last file of its commit log;
-Python workers of its tasks are killed; brokers are killed, the coordinator's above all, and so is
-the controller.
+`python -m tests.verify.exactly_once [--kills N] [--seed S] [--stateful] [--at-least-once]`. Three
+brokers, a producer of numbers, and one driver in a process of its own whose query copies them with
+the sink as it is. The driver is killed, doubled on its checkpoint, and loses the last file of its
+commit log; Python workers of its tasks are killed; brokers are killed, the coordinator's above all,
+and so is the controller. Half of the kills are placed (`tests.verify.placed_kills`): before and
+behind begin, prepare, decision and abort of a batch, and while its decision is on its way. With
+`--stateful` the query keeps state, and rows of one key have no order.
 
 In the end the numbers that readers of committed records get are those that were acknowledged, each
 once, and those of one key in their order. One such reader reads all the time. No transaction is
@@ -29,6 +31,24 @@ from typing import Final
 
 from pylog import AdminClient, LocalCluster, NewTopic, errors
 from pylog.clock import SYSTEM_CLOCK
+from tests.verify.placed_kills import (
+    ABORTED,
+    ABORTS,
+    BEGINS,
+    BROKER,
+    COORDINATOR,
+    DONE,
+    DRIVER,
+    FAILS,
+    FOLDER_VARIABLE,
+    ITSELF,
+    ORDERS,
+    PREPARED,
+    RAISES,
+    REACHED,
+    order,
+    take_back,
+)
 from tests.verify.spark_cluster import descendants
 from tests.verify.transactions import (
     PARTITIONS,
@@ -44,6 +64,9 @@ from tests.verify.transactions import (
 ROOT: Final = Path(__file__).resolve().parents[2]
 MASTER: Final = "local[2,4]"
 START_S_MAX: Final = 400.0
+MOMENT_S_MAX: Final = 30.0
+END_S_MAX: Final = 60.0
+PLACED_SHARE: Final = 0.5
 PREPARED_MS: Final = 20_000
 """So long a driver that is gone leaves a batch open that no other run of its query follows."""
 _CONFIG: Final = {
@@ -53,14 +76,22 @@ _CONFIG: Final = {
 }
 ONCE: Final = ("pylog.exactly.once=true", f"pylog.sink.prepared.timeout.ms={PREPARED_MS}")
 AT_LEAST_ONCE: Final = ("pylog.exactly.once=false",)
+STATEFUL: Final = "stateful=true"
 
 
 class Driver:
     """A process with a query."""
 
     def __init__(
-        self, bootstrap: str, checkpoint: Path, options: Sequence[str], *, master: str = MASTER
+        self,
+        bootstrap: str,
+        checkpoint: Path,
+        options: Sequence[str],
+        *,
+        master: str = MASTER,
+        orders: Path | None = None,
     ) -> None:
+        """`orders`: the folder of those for `placed_kills`."""
         self.lines: list[str] = []
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
@@ -69,6 +100,7 @@ class Driver:
                 bootstrap, SOURCE, TARGET, str(checkpoint), master, *options,
             ],
             cwd=ROOT,
+            env=os.environ | ({} if orders is None else {FOLDER_VARIABLE: str(orders)}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -108,6 +140,12 @@ class Driver:
             self._changed.wait_for(lambda: self.batches() >= batches or self.has_ended, seconds)
         return self.batches() >= batches
 
+    def wait_for_end(self, seconds: float) -> None:
+        """Until it has ended, or goes on all the same."""
+        batches = self.batches()
+        with self._changed:
+            self._changed.wait_for(lambda: self.has_ended or self.batches() > batches + 1, seconds)
+
     def python_workers(self) -> list[int]:
         """The processes in which its tasks run, and its commits."""
         below = [(pid, command) for pid, _, command in descendants(self._process.pid)]
@@ -143,6 +181,8 @@ class Trial:
         self._cluster = cluster
         self._rng = rng
         self.checkpoint = folder / "checkpoint"
+        self._orders = folder / "orders"
+        self._orders.mkdir()
         self._options = options
         self.did: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
@@ -150,7 +190,8 @@ class Trial:
         self.driver = self._started()
 
     def _started(self) -> Driver:
-        return Driver(self._cluster.bootstrap_servers, self.checkpoint, self._options)
+        bootstrap = self._cluster.bootstrap_servers
+        return Driver(bootstrap, self.checkpoint, self._options, orders=self._orders)
 
     def go_on(self) -> None:
         """The driver is started again where it has ended."""
@@ -161,6 +202,10 @@ class Trial:
 
     def disturb(self) -> None:
         """One thing that dies, or has a double."""
+        if self._rng.random() < PLACED_SHARE:
+            self._place(*self._rng.choice(ORDERS))
+            self.go_on()
+            return
         what = self._rng.choice(
             ("kill the driver", "kill the driver", "kill a worker", "kill a worker",
              "forget a commit", "double the driver", "kill a broker", "kill the coordinator",
@@ -188,6 +233,37 @@ class Trial:
             self._kill_a_broker(of_sink=what == "kill the coordinator")
         self.did[what] += 1
         self.go_on()
+
+    def _place(self, moment: str, victim: str) -> None:
+        """Something dies at that moment; what is aborted has failed before, in a task or in all."""
+        fails = self._rng.choice((BEGINS, PREPARED)) if moment in (ABORTS, ABORTED) else None
+        order(self._orders, moment, victim)
+        if fails is not None:
+            order(self._orders, fails, FAILS)
+        has_come = self._driver_reaches()
+        if fails is not None:
+            take_back(self._orders, fails)
+        if not has_come:
+            take_back(self._orders, moment)
+            self.did[f"{moment} did not come"] += 1
+            return
+        if victim == DRIVER:
+            self.driver.kill()
+        elif victim in (COORDINATOR, BROKER):
+            self._kill_a_broker(of_sink=victim == COORDINATOR)
+        (self._orders / DONE).touch()
+        self.did[f"{moment}: {victim}"] += 1
+        if victim in (ITSELF, RAISES) or fails is not None:
+            self.driver.wait_for_end(END_S_MAX)
+
+    def _driver_reaches(self) -> bool:
+        """Whether the moment of the last order came while the driver lived."""
+        deadline_ms = SYSTEM_CLOCK.monotonic_ms() + round(MOMENT_S_MAX * 1000)
+        while not (self._orders / REACHED).exists():
+            if self.driver.has_ended or SYSTEM_CLOCK.monotonic_ms() > deadline_ms:
+                return (self._orders / REACHED).exists()
+            SYSTEM_CLOCK.sleep(0.01)
+        return True
 
     def _forget_a_commit(self) -> None:
         """As if the driver had died between the sink's commit and Spark's note of it."""
@@ -247,6 +323,7 @@ def _condition(failure: str) -> str:
 def run(kills: int, seed: int, options: Sequence[str] = ()) -> list[str]:
     """Everything that is wrong."""
     rng = random.Random(seed)
+    is_stateful = STATEFUL in options
     with (
         tempfile.TemporaryDirectory(prefix="pylog-exactly-once-") as folder,
         LocalCluster(3, config=_CONFIG) as cluster,
@@ -272,7 +349,7 @@ def run(kills: int, seed: int, options: Sequence[str] = ()) -> list[str]:
                 trial.driver.close()
             faults = left_open(admin)
             reader.close()
-        faults += faults_of(numbers, reader) + trial.faults
+        faults += faults_of(numbers, reader, in_order=not is_stateful) + trial.faults
         for log in sorted((cluster.data_dir / "logs").iterdir()):
             text = log.read_text()
             faults += [f"{log.name}: {word}" for word in ("Traceback", "a defect") if word in text]
@@ -289,8 +366,11 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--at-least-once", action="store_true")
+    parser.add_argument("--stateful", action="store_true")
     options = parser.parse_args()
     sink = AT_LEAST_ONCE if options.at_least_once else ONCE
+    if options.stateful:
+        sink = (*sink, STATEFUL)
     faults = run(options.kills, options.seed, sink)
     for fault in faults[:50]:
         print(fault)
