@@ -80,11 +80,10 @@ def commit_with(
         if producer.begin_attempt(begun) is None:
             producer.send_positions(group, positions)
             producer.prepare_attempt(options.prepared_timeout_ms)
-    except errors.PylogError as error:
+    except BaseException as error:
         drop_progress_producer(options)
-        raise _told(error, batch, options) from error
-    except BaseException:
-        drop_progress_producer(options)
+        if isinstance(error, errors.PylogError):
+            raise _told(error, batch, options) from error
         raise
 
 
