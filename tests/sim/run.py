@@ -15,6 +15,7 @@ from types import ModuleType
 
 from pylog_broker.controller import metadata_batches
 from pylog_broker.coordinator.groups.share import protocol
+from pylog_broker.coordinator.runtime import shard
 from pylog_broker.node import coordinators
 from pylog_broker.node.share import persister
 from tests.sim.cluster import Cluster
@@ -448,6 +449,8 @@ def _run(cluster: Cluster) -> None:
             (persister, "CALL_SECONDS_MAX", PERSISTER_CALL_SECONDS),
             (protocol, "ASKED_MS", ASKED_MS),
         ]
+    if cluster.swarm.sinks is not None:
+        limits.append((shard, "APPEND_BYTES_MAX", cluster.swarm.sinks.append_bytes))
     with ExitStack() as stack:
         for owner, name, instead in limits:
             stack.enter_context(overridden(owner, name, instead))

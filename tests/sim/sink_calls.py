@@ -16,6 +16,7 @@ from pylog.rpc import apis
 from pylog.rpc.apis import UnaryApi
 from tests.sim.coordinator_shell import Refused, UnaryCall
 from tests.sim.rpc import Actor, Rpc
+from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
     import random
@@ -72,6 +73,8 @@ class SinkCaller:
             if isinstance(answer, errors.PylogError):
                 kind = f"sinks: {asking.api.name} answered {type(answer).__name__}"
                 self._cluster.sometimes[kind] += 1
+                if isinstance(answer, errors.UnknownServerError):
+                    raise Violation("raised", f"{self._actor.name}: {asking.api.name}: {answer}")
                 self._cluster.scheduler.note("hears", self._actor.name, asking.api.name, answer)
             asking.heard(answer)
 

@@ -283,6 +283,13 @@ class SinkGhost:
         sink = self._sink(key)
         counted = sink.counted.get(name)
         is_counted = counted is not None and counted.identity == (identity[0], identity[1] - 1)
+        if is_counted and not now.partitions:
+            self._sometimes["sinks: attempt that counts, and has nothing"] += 1
+            return
+        if of is None and name in sink.open and not (now.state.commits or now.partitions):
+            # its end was in the log, and that the id is free was not
+            self._sometimes["sinks: attempt ended again"] += 1
+            return
         if of is None or now.state.commits != is_counted:
             self._fail("S2", f"{now} of {of} ends so; {sink.decision} names {sink.counted}")
         if not now.state.commits:

@@ -169,8 +169,11 @@ def _a_little_more(made: DecidedBatch | None, committed: Iterable[int]) -> Overw
     return found._replace(starts=starts)
 
 
-def _only_where_it_wrote(made: DecidedBatch | None, committed: Iterable[int]) -> Overwrite:
-    return _production_overwrite_of(made, committed)._replace(first=-2)
+def _only_where_it_wrote(
+    self: Sinks, wall_ms: int, key: SinkKey, sink: SinkState, name: str, by: Any, decision: Decision
+) -> None:
+    by = None if by is None else by._replace(first=-1)
+    _production_end(self, wall_ms, key, sink, name, by, decision)
 
 
 async def _marker_first(self: MarkersHandler, marker: WriteMarker) -> Failure | None:
@@ -213,12 +216,14 @@ SINK_VARIANTS: dict[str, Variant] = {
         "A decision leaves attempts open that it does not name",
         ((Sinks, "_end", _only_those_that_count),),
         leaning=_with("worker_pause", speculative_share=0.8),
+        caught_by=4,
         sinks=True,
     ),
     "sink_batch_begun_again": Variant(
         "A late attempt of a batch that its run has decided is taken",
         ((Sinks, "_decided", _decided_for(same_run=True, newer_run=False)),),
         leaning=_with("worker_pause", speculative_share=0.8),
+        caught_by=4,
         sinks=True,
     ),
     "sink_batch_replayed": Variant(
@@ -255,12 +260,14 @@ SINK_VARIANTS: dict[str, Variant] = {
         "A decision names attempts that were aborted, by their time-out or by a newer run",
         ((Sinks, "_check_counted", _never_mind_what_became_of_them),),
         leaning=_with("operator", "worker_pause", prepared_ms=300),
+        caught_by=2,
         sinks=True,
     ),
     "sink_abort_undoes_a_decision": Variant(
         "An abort takes back what is decided",
         ((Sinks, "abort", _also_what_is_decided),),
         leaning=_with("operator", "double", speculative_share=0.8, dying_share=0.3),
+        caught_by=5,
         sinks=True,
     ),
     "sink_id_of_two_attempts": Variant(
@@ -279,6 +286,7 @@ SINK_VARIANTS: dict[str, Variant] = {
         "I10: a run that its driver has ended begins further attempts",
         ((Sinks, "_end_run", _run_goes_on),),
         leaning=_with("worker"),
+        caught_by=3,
         sinks=True,
     ),
     "sink_older_runs_stay": Variant(
@@ -290,23 +298,26 @@ SINK_VARIANTS: dict[str, Variant] = {
     "sink_decisions_expire": Variant(
         "A decision that is to be kept is forgotten",
         ((Sinks, "_is_old", _after_a_while),),
+        caught_by=2,
         sinks=True,
     ),
     "sink_no_leases_after_a_load": Variant(
         "A coordinator that begins sets no time for attempts that it finds open",
         ((Sinks, "on_loaded", _without_timers),),
         leaning=among_faults(*LEADERS_CHANGE, then=_with("crash", "lonely", "worker")),
+        caught_by=4,
         sinks=True,
     ),
     "sink_overwrites_too_much": Variant(
         "An overwrite deletes records that its decision does not name",
         ((sinks_module, "overwrite_of", _a_little_more),),
         leaning=_with(overwriting_share=0.7),
+        caught_by=4,
         sinks=True,
     ),
     "sink_overwrites_where_it_wrote": Variant(
         "An overwrite forgets the partitions to which the batch has written nothing",
-        ((sinks_module, "overwrite_of", _only_where_it_wrote),),
+        ((Sinks, "_end", _only_where_it_wrote),),
         leaning=lambda swarm: replace(_with(overwriting_share=0.7)(swarm), partitions=3),
         sinks=True,
     ),
@@ -314,6 +325,7 @@ SINK_VARIANTS: dict[str, Variant] = {
         "Readers see the batch and what it overwrites, as the marker is written first",
         ((MarkersHandler, "_write", _marker_first),),
         leaning=_with(overwriting_share=0.7),
+        caught_by=4,
         sinks=True,
     ),
     "sink_prepared_before_it_is_stored": Variant(

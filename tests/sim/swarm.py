@@ -240,6 +240,7 @@ class SinkSwarm:
     overwriting_share: float  # of batches
     keep_ms: int  # of the decision of a job with a key; -1: for ever
     keys: int
+    append_bytes: int  # of coordinators; more lies in several appends
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,6 +436,7 @@ def with_sinks(swarm: Swarm, rng: random.Random) -> Swarm:
             overwriting_share=rng.choice((0.0, 0.0, 0.2, 0.6)),
             keep_ms=rng.choice((-1, 1_500)),
             keys=rng.choice((1, 3)),
+            append_bytes=rng.choice((512 * 1024, 512 * 1024, 200)),
         ),
     )
 
