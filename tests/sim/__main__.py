@@ -34,11 +34,18 @@ def main() -> int:
         action="store_true",
         help="share groups in all seeds, in place of other groups and of transactions",
     )
+    parser.add_argument(
+        "--sinks",
+        action="store_true",
+        help="queries whose batches count once in all seeds, in place of groups",
+    )
     parser.add_argument("--trace", action="store_true", help="print every event of --seed")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
     given = parser.parse_args()
     if given.shares and (given.groups or given.transactions):
         parser.error("--shares runs without --groups and --transactions: give one of them")
+    if given.sinks and (given.groups or given.shares or given.transactions):
+        parser.error("--sinks runs without --groups, --transactions and --shares")
     if given.seed is not None and (given.count is None or given.count == 1):
         outcome = run_seed(
             given.seed,
@@ -48,6 +55,7 @@ def main() -> int:
             transactions=given.transactions,
             moves=given.moves,
             shares=given.shares,
+            sinks=given.sinks,
         )
         _tell(outcome)
         _say(f"{outcome.events} events, trace {outcome.hash:08x}, {dict(outcome.sometimes)}")
@@ -68,12 +76,15 @@ def main() -> int:
         transactions=given.transactions,
         moves=given.moves,
         shares=given.shares,
+        sinks=given.sinks,
         heard=_tell,
     )
-    return _sum_up(outcomes, len(seeds), given.variant, shares=given.shares)
+    return _sum_up(outcomes, len(seeds), given.variant, shares=given.shares, sinks=given.sinks)
 
 
-def _sum_up(outcomes: list[Outcome], wanted: int, variant: str, *, shares: bool) -> int:
+def _sum_up(
+    outcomes: list[Outcome], wanted: int, variant: str, *, shares: bool, sinks: bool
+) -> int:
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total += outcome.sometimes
@@ -86,7 +97,7 @@ def _sum_up(outcomes: list[Outcome], wanted: int, variant: str, *, shares: bool)
     )
     if variant != "production":
         return 0 if failed else 1
-    missing = never_happened(outcomes, shares=shares)
+    missing = never_happened(outcomes, shares=shares, sinks=sinks)
     if missing and len(outcomes) == wanted >= 100:
         _say(f"never happened, so nothing is proved about it: {', '.join(missing)}")
         return 1

@@ -54,6 +54,7 @@ from tests.sim.rpc import Rpc
 from tests.sim.scheduler import US_PER_MS, US_PER_S, Scheduler, Trace
 from tests.sim.shadows import Shadows
 from tests.sim.share_apps import ShareApps
+from tests.sim.sink_apps import SinkApps
 from tests.sim.swarm import Swarm, draw
 from tests.sim.transaction_apps import TransactionApps
 from tests.sim.violation import Violation
@@ -77,6 +78,7 @@ DRAWN = (
     "racks",
     "moves",
     "shares",
+    "sinks",
 )
 
 
@@ -96,13 +98,16 @@ class Cluster:
         moves: bool | None = None,
         racks: bool | None = None,
         shares: bool = False,
+        sinks: bool = False,
     ) -> None:
         """`leaning` changes what the seed has drawn. `groups`, `transactions`, `moves`, `racks`,
-        `shares`: see `draw`.
+        `shares`, `sinks`: see `draw`.
         """
         self.scheduler = Scheduler(seed, trace)
         rng = self.scheduler.rng
-        drawn = draw(*map(rng, DRAWN), groups, transactions, moves, racks, shares=shares)
+        drawn = draw(
+            *map(rng, DRAWN), groups, transactions, moves, racks, shares=shares, sinks=sinks
+        )
         self.swarm: Swarm = leaning(drawn)
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
@@ -118,6 +123,7 @@ class Cluster:
         self.groups = Groups(self) if self.swarm.groups is not None else None
         self.transactions = TransactionApps(self) if self.swarm.transactions is not None else None
         self.shares = ShareApps(self) if self.swarm.shares is not None else None
+        self.sinks = SinkApps(self) if self.swarm.sinks is not None else None
         self.topic_created = False
         self.healing = False
         self.producers: list[ProducerApp] = []
@@ -144,6 +150,8 @@ class Cluster:
             self.transactions.start()
         if self.shares is not None:
             self.shares.start()
+        if self.sinks is not None:
+            self.sinks.start()
 
     def _come_late(self) -> None:
         """One that was not there when the first records were written, and deleted again."""
@@ -554,6 +562,8 @@ class Cluster:
             self.transactions.settle()
         if self.shares is not None:
             self.shares.settle()
+        if self.sinks is not None:
+            self.sinks.settle()
         self.administrator.help_empty_partitions()
         self._committed_at_heal = {key: g.committed_end for key, g in self.shadows.ghosts.items()}
         self._converge()
@@ -604,7 +614,7 @@ class Cluster:
                     return False
         if any(consumer.waits_for for consumer in self.consumers):
             return False
-        users = (self.groups, self.transactions, self.shares)
+        users = (self.groups, self.transactions, self.shares, self.sinks)
         return not any(each.waits_for for each in users if each is not None)
 
     def is_caught_up(self, node: BrokerNode) -> bool:
@@ -661,7 +671,7 @@ class Cluster:
                 )
         apps = [*(app for app in self.producers if app.alive), *self.consumers]
         lines.extend(f"  {app.name} waits for {what}" for app in apps for what in app.waits_for)
-        for users in (self.groups, self.transactions, self.shares):
+        for users in (self.groups, self.transactions, self.shares, self.sinks):
             if users is not None:
                 lines.extend(f"  {what}" for what in users.waits_for)
         return "\n".join(lines)
@@ -680,6 +690,8 @@ class Cluster:
             producer.check_history()
         if self.transactions is not None:
             self.transactions.ghost.check_history(self.transactions.outputs)
+        if self.sinks is not None:
+            self.sinks.ghost.check_history()
         process = self.controller.process
         assert process is not None
         process.check_disk()

@@ -21,6 +21,7 @@ from pylog_broker.node.internal_topics import InternalTopics
 from pylog_broker.protobuf.unary import AnyBound
 from pylog_broker.replication.messages import (
     AppendInternal,
+    DeleteRecords,
     Effect,
     PartitionAck,
     Produce,
@@ -92,6 +93,16 @@ class NotedManager:
         """See `ReplicaManager`."""
         self._note(request.topic_partition, request.batch)
         return self._core.append_internal(now_ms, wall_ms, request, token)
+
+    def delete_records(self, now_ms: int, request: DeleteRecords, done: object) -> list[Effect]:
+        """What the marker of an overwrite wants gone first."""
+        sinks = self._process.cluster.sinks
+        assert sinks is not None
+        for name, offset in request.offsets:
+            topic_id = self._topic_id(name)
+            if topic_id is not None:
+                sinks.ghost.deletes(self._process.name, topic_id, name.partition, offset)
+        return self._core.delete_records(now_ms, request, done)
 
     def produce(
         self,

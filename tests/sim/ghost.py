@@ -399,14 +399,15 @@ class PartitionGhost:
     def check_last_stable(self, broker: BrokerId, told: int) -> None:
         """I7, at a broker that leads. A broker that has read its log from the files takes a marker
         that it has found there for one that is committed (as in Kafka): the decision is, so that
-        the next leader gets the same marker.
+        the next leader gets the same marker. One whose log began behind records that a batch has
+        overwritten may not know of transactions that were open there.
         """
         shadow = self.shadow(broker)
         shadow.last_stable = told
         if not shadow.agrees:
             return
-        high_watermark = shadow.high_watermark
-        wanted = self.transactions.last_stable_offset(high_watermark)
+        high_watermark, start = shadow.high_watermark, shadow.log_start
+        wanted = max(self.transactions.last_stable_offset(high_watermark), start)
         if told == wanted:
             return
         found = {
@@ -415,7 +416,7 @@ class PartitionGhost:
             if self.committed_end <= batch.base < shadow.loaded_end
             and self.contents.of(batch.mark).ends is not None
         }
-        most = self.transactions.last_stable_offset(high_watermark, shadow.loaded_end, found)
+        most = self.transactions.last_stable_offset(high_watermark, shadow.loaded_end, found, start)
         if not wanted <= told <= most:
             raise Violation(
                 "I7",

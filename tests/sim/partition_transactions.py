@@ -49,6 +49,7 @@ class PartitionTransactions:
         self._key = key
         self._open: dict[int, tuple[Begun, list[int]]] = {}
         self._fences: dict[int, int] = {}  # the newest epoch of each producer id
+        self._offsets: dict[Begun, list[int]] = {}
         self._of: dict[int, str] = {}  # what each offset is, where it is of a transaction
 
     @property
@@ -74,6 +75,7 @@ class PartitionTransactions:
             begun = Begun(producer_id, epoch, base)
             self.begun.append(begun)
             self._open[producer_id] = (begun, [])
+            self._offsets[begun] = self._open[producer_id][1]
         begun, offsets = self._open[producer_id]
         if begun.epoch != epoch:
             raise Violation("I12", f"{self._key}: {begun} is open at {base}, of epoch {epoch}")
@@ -108,15 +110,19 @@ class PartitionTransactions:
         return status == MARKER or (read_committed and status == ABORTED)
 
     def last_stable_offset(
-        self, high_watermark: int, known_to: int = 0, ended: Collection[int] = ()
+        self, high_watermark: int, known_to: int = 0, ended: Collection[int] = (), start: int = 0
     ) -> int:
         """The offset up to which readers of committed records may go while that is committed.
         Markers below `known_to` count as well, and those that have ended what is open of the
-        producers `ended`.
+        producers `ended`. A log that begins at `start` may know nothing of what lay before.
         """
-        firsts = [begun.first for begun in self.open if begun.producer_id not in ended]
+        found = [begun for begun in self.open if begun.producer_id not in ended]
         for each in reversed(self.ended):
             if each.marker < max(high_watermark, known_to):
                 break
-            firsts.append(each.begun.first)
+            found.append(each.begun)
+        firsts = [begun.first for begun in found if begun.first >= start]
+        for begun in found if start else ():
+            if begun.first < start:
+                firsts += [offset for offset in self._offsets[begun] if offset >= start][:1]
         return min((*firsts, high_watermark))

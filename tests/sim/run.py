@@ -15,6 +15,7 @@ from types import ModuleType
 
 from pylog_broker.controller import metadata_batches
 from pylog_broker.coordinator.groups.share import protocol
+from pylog_broker.coordinator.runtime import shard
 from pylog_broker.node import coordinators
 from pylog_broker.node.share import persister
 from tests.sim.cluster import Cluster
@@ -308,6 +309,64 @@ REQUIRED_OF_SHARES = (
 """The same for share groups, in seeds that have them."""
 
 
+REQUIRED_OF_SINKS = (
+    # calls, and what coordinators refuse
+    "BeginSinkTask not answered",
+    "BeginSinkTask answered InvalidTxnState",
+    "BeginSinkTask answered SinkBatchDecided",
+    "BeginSinkTask answered SinkRunSuperseded",
+    "RenewSinkTask not answered",
+    "RenewSinkTask answered InvalidTxnState",
+    "PrepareSinkTask not answered",
+    "PrepareSinkTask answered InvalidTxnState",
+    "DecideSinkBatch not answered",
+    "DecideSinkBatch answered InvalidTxnState",
+    "DecideSinkBatch answered SinkRunSuperseded",
+    "AbortSinkBatch not answered",
+    # drivers, their tasks, and operators
+    *("crash", "lonely", "double", "pause", "worker", "worker_pause", "old", "operator"),
+    "run of a query",
+    "job",
+    "batch replayed",
+    "batch that counts already",
+    "batch without rows",
+    "batch fails with SinkBatchDecided",
+    "batch fails with SinkRunSuperseded",
+    "batch fails with InvalidTxnState",
+    "batch aborted, and its run goes on",
+    "run ended by its driver",
+    "driver dies before the decision",
+    "driver dies with the decision",
+    "driver dies behind the decision",
+    "second attempt while the first runs",
+    "report of a second attempt that is left out",
+    "report that comes late",
+    "attempt aborted by its task",
+    "attempt of a batch that counts already",
+    "decision is new",
+    "decision was made before",
+    "operator aborts",
+    "operator forgets",
+    # coordinators and leaders
+    "attempt prepared in the log",
+    "attempt committed in the log",
+    "attempt aborted in the log",
+    "decision in the log",
+    "decision leaves others out",
+    "decision forgotten",
+    "run superseded",
+    "run ended in the log",
+    "partition overwritten",
+    "nothing written where it overwrites",
+    "memory compared with the log",
+    # readers
+    "attempt counts",
+    "attempt was prepared in vain",
+    "attempt fails",
+)
+"""The same for queries whose batches count once, in seeds that have them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of one seed. `invariant` is empty when everything held."""
@@ -329,10 +388,12 @@ def run_seed(
     transactions: bool = False,
     moves: bool = False,
     shares: bool = False,
+    sinks: bool = False,
 ) -> Outcome:
     """Run one seed from start to end. `groups`: with groups of consumers, whatever it draws;
     `transactions`: likewise with transactional producers; `moves`: with partitions that move;
-    `shares`: with share groups, in place of other groups and of transactions.
+    `shares`: with share groups, in place of other groups and of transactions; `sinks`: with queries
+    whose batches count once, in place of groups.
     """
     trace = Trace(echo=echo)
     # recovery warns of every cut tail, and here that is the daily bread
@@ -351,6 +412,7 @@ def run_seed(
                 moves=moves or installed.moves,
                 racks=installed.racks,
                 shares=shares or installed.shares,
+                sinks=sinks or installed.sinks,
             )
             invariant = report = ""
             try:
@@ -360,7 +422,7 @@ def run_seed(
             except Exception:  # noqa: BLE001 - whatever a core raises is a finding
                 invariant, report = "raised", traceback.format_exc()
             if invariant:
-                flags = _flags(groups, transactions, moves, shares)
+                flags = _flags(groups, transactions, moves, shares, sinks)
                 report = _failure(seed, variant, report, cluster, flags)
             cluster.scheduler.close()
             return Outcome(
@@ -387,6 +449,8 @@ def _run(cluster: Cluster) -> None:
             (persister, "CALL_SECONDS_MAX", PERSISTER_CALL_SECONDS),
             (protocol, "ASKED_MS", ASKED_MS),
         ]
+    if cluster.swarm.sinks is not None:
+        limits.append((shard, "APPEND_BYTES_MAX", cluster.swarm.sinks.append_bytes))
     with ExitStack() as stack:
         for owner, name, instead in limits:
             stack.enter_context(overridden(owner, name, instead))
@@ -403,12 +467,13 @@ def _run_to_the_end(cluster: Cluster) -> None:
     cluster.check_end()
 
 
-def _flags(groups: bool, transactions: bool, moves: bool, shares: bool) -> str:
+def _flags(groups: bool, transactions: bool, moves: bool, shares: bool, sinks: bool) -> str:
     given = (
         (groups, "groups"),
         (transactions, "transactions"),
         (moves, "moves"),
         (shares, "shares"),
+        (sinks, "sinks"),
     )
     return "".join(f" --{name}" for wanted, name in given if wanted)
 
@@ -444,10 +509,11 @@ def run_seeds(
     transactions: bool = False,
     moves: bool = False,
     shares: bool = False,
+    sinks: bool = False,
     heard: Callable[[Outcome], None] | None = None,
 ) -> list[Outcome]:
     """Run many seeds, over `jobs` processes; outcomes in the order of the seeds."""
-    work = [(seed, variant, groups, transactions, moves, shares) for seed in seeds]
+    work = [(seed, variant, groups, transactions, moves, shares, sinks) for seed in seeds]
     found: list[Outcome] = []
     if jobs <= 1:
         for each in work:
@@ -469,8 +535,8 @@ def run_seeds(
     return found
 
 
-def _one(work: tuple[int, str, bool, bool, bool, bool]) -> Outcome:
-    seed, variant, groups, transactions, moves, shares = work
+def _one(work: tuple[int, str, bool, bool, bool, bool, bool]) -> Outcome:
+    seed, variant, groups, transactions, moves, shares, sinks = work
     return run_seed(
         seed,
         variant,
@@ -478,12 +544,15 @@ def _one(work: tuple[int, str, bool, bool, bool, bool]) -> Outcome:
         transactions=transactions,
         moves=moves,
         shares=shares,
+        sinks=sinks,
     )
 
 
-def never_happened(outcomes: Iterable[Outcome], *, shares: bool = False) -> list[str]:
+def never_happened(
+    outcomes: Iterable[Outcome], *, shares: bool = False, sinks: bool = False
+) -> list[str]:
     """The names of REQUIRED, and of those required of groups and transactions, that no run has
-    seen; `shares`: of those required of share groups."""
+    seen; `shares`, `sinks`: of those required of share groups, or of sinks."""
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total += outcome.sometimes
@@ -494,4 +563,6 @@ def never_happened(outcomes: Iterable[Outcome], *, shares: bool = False) -> list
     )
     if shares:
         wanted = tuple(f"shares: {name}" for name in REQUIRED_OF_SHARES)
+    if sinks:
+        wanted = tuple(f"sinks: {name}" for name in REQUIRED_OF_SINKS)
     return [name for name in wanted if not total[name]]

@@ -220,6 +220,29 @@ class ShareSwarm:
     small_slice_bytes: int  # more is decoded beside the loop
 
 
+DRIVER_FAULTS = ("crash", "lonely", "double", "pause", "worker", "worker_pause", "old", "operator")
+
+
+@dataclass(frozen=True, slots=True)
+class SinkSwarm:
+    """Queries and jobs whose batches count once, and how they are set. Times in milliseconds."""
+
+    queries: int
+    jobs: int  # places of one job after the other
+    faults: tuple[str, ...]
+    interval_ms: float
+    away_ms: float
+    lease_ms: int
+    prepared_ms: int
+    slow_ms: float  # of an attempt, from one row to the next, on average
+    speculative_share: float
+    dying_share: float  # of batches, over which the driver dies
+    overwriting_share: float  # of batches
+    keep_ms: int  # of the decision of a job with a key; -1: for ever
+    keys: int
+    append_bytes: int  # of coordinators; more lies in several appends
+
+
 @dataclass(frozen=True, slots=True)
 class Swarm:
     """One seed's parameters. Times in milliseconds."""
@@ -261,6 +284,7 @@ class Swarm:
     groups: GroupSwarm | None = None
     transactions: TransactionSwarm | None = None
     shares: ShareSwarm | None = None
+    sinks: SinkSwarm | None = None
     racks: int = 0  # that the brokers stand in; consumers read the replica in their own
 
 
@@ -279,18 +303,23 @@ def draw(
     racks_rng: random.Random,
     moves_rng: random.Random,
     shares_rng: random.Random,
+    sinks_rng: random.Random,
     groups: bool | None = None,
     transactions: bool | None = None,
     moves: bool | None = None,
     racks: bool | None = None,
     *,
     shares: bool = False,
+    sinks: bool = False,
 ) -> Swarm:
     """The parameters of one seed. `groups`, `transactions`, `moves`, `racks`: whether there are
     some; None: as drawn, too. A seed without them is what it was before there were any. `shares`:
     whether there are share groups, beside which there are no other groups and no transactions.
+    `sinks`: whether there are queries whose batches count once, beside which there are no groups.
     """
     if shares:
+        groups = transactions = False
+    if sinks:
         groups = transactions = False
     swarm = _draw(rng, clients_rng)
     late = rng.random() < LATE_LIVES_SHARE
@@ -336,6 +365,8 @@ def draw(
         swarm = with_transactions(swarm, transactions_rng)
     if shares:
         swarm = with_shares(swarm, shares_rng)
+    if sinks:
+        swarm = with_sinks(swarm, sinks_rng)
     drawn = racks_rng.random() < RACKS_SHARE
     if (drawn if racks is None else racks) and swarm.brokers > 1:
         swarm = replace(swarm, racks=racks_rng.choice((2, 3)))
@@ -376,6 +407,36 @@ def with_transactions(swarm: Swarm, rng: random.Random) -> Swarm:
             faults=chosen or ("crash",),
             interval_ms=rng.choice((500.0, 1_500.0, 4_000.0)),
             away_ms=rng.choice((100.0, 1_000.0)),
+        ),
+    )
+
+
+def with_sinks(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Queries and jobs write batches that count once, beside producers of other kinds. Records go
+    only where a batch overwrites them.
+    """
+    faults = tuple(fault for fault in swarm.faults if fault != "unclean") or ("kill",)
+    swarm = with_transactions(replace(swarm, faults=faults), rng)
+    assert swarm.transactions is not None
+    chosen = tuple(fault for fault in DRIVER_FAULTS if rng.random() < 0.6)
+    return replace(
+        swarm,
+        transactions=replace(swarm.transactions, producers=rng.choice((0, 1))),
+        sinks=SinkSwarm(
+            queries=rng.choice((1, 1, 2)),
+            jobs=rng.choice((0, 1, 2)),
+            faults=chosen or ("crash",),
+            interval_ms=rng.choice((500.0, 1_500.0, 4_000.0)),
+            away_ms=rng.choice((100.0, 1_000.0)),
+            lease_ms=rng.choice((600, 2_000)),
+            prepared_ms=rng.choice((1_500, 6_000)),
+            slow_ms=rng.choice((5.0, 40.0, 200.0)),
+            speculative_share=rng.choice((0.0, 0.2, 0.6)),
+            dying_share=rng.choice((0.0, 0.1, 0.3)),
+            overwriting_share=rng.choice((0.0, 0.0, 0.2, 0.6)),
+            keep_ms=rng.choice((-1, 1_500)),
+            keys=rng.choice((1, 3)),
+            append_bytes=rng.choice((512 * 1024, 512 * 1024, 200)),
         ),
     )
 

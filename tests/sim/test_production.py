@@ -15,6 +15,7 @@ pytestmark = pytest.mark.sim
 SEEDS = int(os.environ.get("PYLOG_SIM_SEEDS", "200"))
 FIRST = int(os.environ.get("PYLOG_SIM_BASE", "700000"))
 FIRST_OF_SHARES = int(os.environ.get("PYLOG_SIM_BASE", "4200000"))
+FIRST_OF_SINKS = int(os.environ.get("PYLOG_SIM_BASE", "5200000"))
 
 
 def test_seeds() -> None:
@@ -40,6 +41,18 @@ def test_seeds_of_share_groups() -> None:
         assert not missing, f"seeds from {seeds.start}: nothing of this was tried"
 
 
+def test_seeds_of_sinks() -> None:
+    seeds = range(FIRST_OF_SINKS, FIRST_OF_SINKS + SEEDS // 50)
+    sys.stdout.write(f"simulator: {len(seeds)} seeds of sinks from {seeds.start}\n")
+    outcomes = run_seeds(seeds, stop_at_failure=True, sinks=True)
+    failed = [outcome for outcome in outcomes if outcome.invariant]
+    assert not failed, f"seeds from {seeds.start}\n{failed[0].report}"
+    assert len(outcomes) == len(seeds)
+    if len(seeds) >= 100:
+        missing = never_happened(outcomes, sinks=True)
+        assert not missing, f"seeds from {seeds.start}: nothing of this was tried"
+
+
 def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
     code = (
         "from tests.sim.run import run_seed\n"
@@ -48,6 +61,7 @@ def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
         "runs += [run_seed(seed, transactions=True) for seed in (2, 3)]\n"
         "runs += [run_seed(13, groups=True, transactions=True)]\n"
         "runs += [run_seed(4200003, shares=True)]\n"
+        "runs += [run_seed(5200001, sinks=True)]\n"
         "print([(o.seed, o.hash, o.events) for o in runs])"
     )
     said = [

@@ -6,6 +6,7 @@ is followed by another instance while it believes to be the only one. At the end
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pylog_broker.controller.settings import TRANSACTION_STATE, InternalTopic
@@ -42,11 +43,21 @@ class TransactionApps:
         self._cluster = cluster
         self._swarm = swarm
         self._rng = cluster.scheduler.rng("transactional applications")
+        sinks = cluster.swarm.sinks
         self.config = TransactionConfig(
             max_timeout_ms=60_000,
             id_expiration_ms=86_400_000,
             expiration_interval_ms=3_000,
         )
+        if sinks is not None:
+            expires = sinks.lease_ms < 1_000 and not swarm.producers
+            self.config = replace(
+                self.config,
+                max_timeout_ms=10_000,
+                id_expiration_ms=2_000 if expires else self.config.id_expiration_ms,
+                expiration_interval_ms=1_000,
+                sink_lease_ms=sinks.lease_ms,
+            )
         self.ghost = TransactionGhost(cluster)
         self._places = [_Place(f"x{number}") for number in range(swarm.producers)]
         if cluster.groups is not None:
@@ -120,7 +131,7 @@ class TransactionApps:
         self._later(self._rng.expovariate(1 / self._swarm.interval_ms), self._act)
 
     def _act(self) -> None:
-        if self._is_over:
+        if self._is_over or not self._places:
             return
         place = self._rng.choice(self._places)
         kind = self._rng.choice(self._swarm.faults)

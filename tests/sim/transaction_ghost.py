@@ -24,6 +24,7 @@ from pylog_broker.coordinator.generated.transaction_log import (
 )
 from pylog_broker.coordinator.transactions.codec import TransactionCodec
 from pylog_broker.coordinator.transactions.coordinator import TransactionCoordinator
+from pylog_broker.coordinator.transactions.sink_messages import is_of_a_sink
 from pylog_broker.coordinator.transactions.states import TransactionState
 from pylog_broker.coordinator.transactions.transaction import (
     Transaction,
@@ -37,6 +38,7 @@ from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
+    from tests.sim.sink_ghost import SinkGhost
     from tests.sim.transformers import Input
 
 _S = TransactionState
@@ -84,18 +86,25 @@ class TransactionGhost:
         self.clients: list[ClientTransaction] = []
         self._asked: dict[_Identity, set[bool]] = {}
         self._marked: set[tuple[TopicPartition, int, int]] = set()
+        self.sinks: SinkGhost | None = None
+        self._has_failed = False  # the report looks at what was read until then
 
     # ---- the log
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
+        """Take in what is committed by now."""
         topic = self._cluster.image.topics_by_name.get(TRANSACTION_STATE)
-        for number in () if topic is None else topic.partitions:
+        for number in () if topic is None or self._has_failed else topic.partitions:
             assert topic is not None
             ghost = self._cluster.shadows.ghost(topic.topic_id, number)
             while self._batches[number] < len(ghost.committed):
                 batch = ghost.committed[self._batches[number]]
                 self._batches[number] += 1
-                self._take(number, ghost, batch)
+                try:
+                    self._take(number, ghost, batch)
+                except Violation:
+                    self._has_failed = True
+                    raise
 
     def _take(self, number: int, ghost: PartitionGhost, batch: Batch) -> None:
         original = ghost.contents.of(batch.mark)
@@ -103,7 +112,12 @@ class TransactionGhost:
             assert key is not None
             record = self._codec.decode(key, value)
             assert record is not None
-            assert isinstance(record.key, TransactionLogKey)
+            if self.sinks is not None:
+                self.sinks.replay(number, record)
+            if not isinstance(record.key, TransactionLogKey):
+                assert self.sinks is not None
+                self.sinks.take(number, record)
+                continue
             name = record.key.transactional_id
             self._numbers[name] = number
             before = self._newest.pop(name, None)
@@ -123,7 +137,7 @@ class TransactionGhost:
             self._sometimes["transactions: refused by what is known"] += 1
             return
         state = _S.EMPTY if before is None else before.state
-        if state not in _MAY_FOLLOW[now.state]:
+        if state not in _MAY_FOLLOW[now.state] and not self._is_overwrite(state, now):
             raise Violation("I12", f"{now} follows {before}")
         if before is not None:
             same_id = before.identity.producer_id == now.identity.producer_id
@@ -137,14 +151,34 @@ class TransactionGhost:
             self._decide(now)
         elif now.state.is_complete:
             assert before is not None
+            if self.sinks is not None:
+                self.sinks.completed(before)
             for partition in before.partitions:
                 self._must_be_marked(partition, before)
+
+    def _is_overwrite(self, state: TransactionState, now: Transaction) -> bool:
+        """Whether a commit has nothing but partitions that are overwritten."""
+        if state not in _IDLE or now.state is not _S.PREPARE_COMMIT or self.sinks is None:
+            return False
+        name = now.transactional_id
+        return is_of_a_sink(name) and self.sinks.may_begin_with_its_end(name)
+
+    def owner(self, transactional_id: str) -> _Identity:
+        """The identity under which the next records of that id are written."""
+        known = self._newest.get(transactional_id)
+        if known is None:
+            raise Violation("S3", f"{transactional_id} is given, and is not in the log")
+        return known.owner.producer_id, known.owner.epoch
 
     def _decide(self, now: Transaction) -> None:
         identity = (now.identity.producer_id, now.identity.epoch)
         commits = now.state.commits
         if self._decided.setdefault(identity, commits) != commits:
             raise Violation("I12", f"{now} was decided otherwise before")
+        if is_of_a_sink(now.transactional_id):
+            assert self.sinks is not None
+            self.sinks.ended(now)
+            return
         ended = (identity[0], identity[1] - 1)
         asked = self._asked.get(ended, set())
         if commits and True not in asked:
@@ -169,7 +203,7 @@ class TransactionGhost:
         self, broker: str, partition: TopicPartition, producer_id: int, epoch: int, ends: Marker
     ) -> None:
         """A broker is about to append a marker."""
-        self._catch_up()
+        self.catch_up()
         place = (partition, producer_id, epoch)
         if place in self._marked:
             self._sometimes["transactions: marker sent again"] += 1
@@ -181,6 +215,8 @@ class TransactionGhost:
                 f"{broker} writes {ends} of producer {producer_id} epoch {epoch} to {partition}, "
                 f"and decided is {decided}",
             )
+        if self.sinks is not None and ends.commits:
+            self.sinks.marks(broker, partition, (producer_id, epoch))
 
     def look(self) -> None:
         """Check the transactions that have begun since the last look: each in a partition that is
@@ -194,7 +230,7 @@ class TransactionGhost:
                 key = (topic.topic_id, number)
                 if self._looked_at[key] == len(begun):
                     continue
-                self._catch_up()
+                self.catch_up()
                 for each in begun[self._looked_at[key] :]:
                     partition = TopicPartition(name, number)
                     if (each.producer_id, each.epoch, partition) not in self._added:
@@ -212,13 +248,13 @@ class TransactionGhost:
 
     def answered_begun(self, broker: str, identity: _Identity) -> None:
         """I10: a coordinator has given an identity to an instance."""
-        self._catch_up()
+        self.catch_up()
         if identity not in self._owners:
             raise Violation("I10", f"{broker} gives {identity}, which is not committed")
 
     def answered_ended(self, broker: str, identity: _Identity, *, commits: bool) -> None:
         """I10: it has told that a transaction has ended."""
-        self._catch_up()
+        self.catch_up()
         decided = self._decided.get((identity[0], identity[1] + 1))
         if decided != commits:
             raise Violation(
@@ -227,30 +263,30 @@ class TransactionGhost:
 
     def answered_added(self, broker: str, identity: _Identity, partition: TopicPartition) -> None:
         """I10: it has told that a partition is in the transaction."""
-        self._catch_up()
+        self.catch_up()
         if (*identity, partition) not in self._added:
             raise Violation("I10", f"{broker} has not committed that {partition} is in {identity}")
 
     def outcome(self, identity: _Identity) -> bool | None:
         """The decision about the transaction of that instance; None: there was none."""
-        self._catch_up()
+        self.catch_up()
         return self._decided.get((identity[0], identity[1] + 1))
 
     def is_ousted(self, identity: _Identity) -> bool:
         """Whether a coordinator has ended the transaction of that instance by itself."""
-        self._catch_up()
+        self.catch_up()
         return identity in self.unasked
 
     def has_prepared(self) -> bool:
         """Whether a transaction is decided, and not complete as yet."""
-        self._catch_up()
+        self.catch_up()
         return any(each.state.is_prepared for each in self._newest.values())
 
     # ---- memory
 
     def check_memory(self, broker: str, number: int, coordinator: TransactionCoordinator) -> None:
         """I14."""
-        self._catch_up()
+        self.catch_up()
         wanted = {
             name: record_of(each).value
             for name, each in self._newest.items()
@@ -259,13 +295,15 @@ class TransactionGhost:
         known = {name: record_of(each).value for name, each in coordinator.transactions.items()}
         if wanted != known:
             raise Violation("I14", f"{broker} has {known}, the log says {wanted}")
+        if self.sinks is not None:
+            self.sinks.check_memory(broker, number, coordinator)
 
     # ---- the end
 
     @property
     def waits_for(self) -> list[str]:
         """L1: every transaction has ended, in its partitions as well."""
-        self._catch_up()
+        self.catch_up()
         found = [
             f"{name} to end: {each.state.shown} {each.identity}"
             for name, each in self._newest.items()

@@ -33,7 +33,9 @@ from pylog_broker.node.transaction_coordinators import (
     TransactionShards,
 )
 from pylog_broker.protobuf import offsets
+from pylog_broker.protobuf import sinks as sink_messages
 from pylog_broker.protobuf.group_apis import find_coordinator_api
+from pylog_broker.protobuf.sink_apis import sink_apis
 from pylog_broker.protobuf.transaction_apis import transaction_apis
 from pylog_broker.protobuf.unary import Bound
 from pylog_broker.replication.messages import (
@@ -103,6 +105,7 @@ class TransactionService(UnaryCalls):
         lease_ms = cluster.transactions.config.sink_lease_ms
         sinks = SinksHandler(shards, self._take_id, lease_ms, self._image)
         bound += transaction_apis(TransactionApi(producers, commits, markers, admin, sinks))
+        bound += sink_apis(sinks)
         self._apis = {each.api.key: each for each in bound}
 
     def _image(self) -> Any:
@@ -202,6 +205,20 @@ class TransactionService(UnaryCalls):
         elif asked.api == apis.END_TXN.key:
             identity = (message.producer_id, message.producer_epoch)
             self._ghost.answered_ended(name, identity, commits=message.committed)
+        elif self._cluster.sinks is not None:
+            self._check_sink(name, asked, given)
+
+    def _check_sink(self, name: str, asked: UnaryCall, given: Any) -> None:
+        assert self._cluster.sinks is not None
+        ghost, message = self._cluster.sinks.ghost, asked.message
+        if asked.api == apis.BEGIN_SINK_TASK.key:
+            ghost.answered_begun(name, sink_messages.begin_from(message), given)
+        elif asked.api == apis.PREPARE_SINK_TASK.key:
+            ghost.answered_prepared(name, sink_messages.prepared_from(message).member)
+        elif asked.api == apis.DECIDE_SINK_BATCH.key:
+            ghost.answered_decided(name, sink_messages.decision_from(message).sink, given.batch)
+        elif asked.api == apis.ABORT_SINK_BATCH.key:
+            ghost.answered_aborted(name, sink_messages.abort_from(message))
 
     def stop(self) -> None:
         """The broker closes its logs."""

@@ -51,7 +51,7 @@ _production_written = TransactionCoordinator.on_markers_written
 _production_loaded = TransactionCoordinator.on_loaded
 
 
-def _at_once(*kinds: type[Any]) -> Callable[..., list[Leaving]]:
+def leave_at_once(*kinds: type[Any]) -> Callable[..., list[Leaving]]:
     """Answers, or messages, of these kinds leave before what they rest on is committed."""
 
     def flush(
@@ -238,7 +238,7 @@ def _with_producers(*faults: str, **more: Any) -> Callable[[Swarm], Swarm]:
     return leaning
 
 
-def _among(*faults: str, then: Callable[[Swarm], Swarm]) -> Callable[[Swarm], Swarm]:
+def among_faults(*faults: str, then: Callable[[Swarm], Swarm]) -> Callable[[Swarm], Swarm]:
     """The same, with these faults of brokers."""
 
     def leaning(swarm: Swarm) -> Swarm:
@@ -251,18 +251,18 @@ LEADERS_CHANGE = ("kill", "isolate", "stop", "kill_all")
 TRANSACTION_VARIANTS: dict[str, Variant] = {
     "marker_before_the_decision": Variant(
         "Markers are sent before the decision is committed",
-        ((Shard, "flush", _at_once(Send)),),
+        ((Shard, "flush", leave_at_once(Send)),),
         caught_by=3,
         transactions=True,
     ),
     "added_before_it_is_committed": Variant(
         "A leader hears that a partition is in the transaction before the log has it",
-        ((Shard, "flush", _at_once(PartitionsAdded)),),
+        ((Shard, "flush", leave_at_once(PartitionsAdded)),),
         transactions=True,
     ),
     "end_answered_early": Variant(
         "I10: a producer hears that its transaction has ended before the log has it",
-        ((Shard, "flush", _at_once(TransactionEnded)),),
+        ((Shard, "flush", leave_at_once(TransactionEnded)),),
         transactions=True,
     ),
     "old_epoch_is_heard": Variant(
@@ -296,21 +296,21 @@ TRANSACTION_VARIANTS: dict[str, Variant] = {
     "prepared_is_forgotten": Variant(
         "A coordinator that finds a decision in its log sends no markers",
         ((TransactionCoordinator, "on_loaded", _without_the_prepared),),
-        leaning=_among(*LEADERS_CHANGE, then=_with_producers()),
+        leaning=among_faults(*LEADERS_CHANGE, then=_with_producers()),
         caught_by=3,
         transactions=True,
     ),
     "refused_by_a_deposed_coordinator": Variant(
         "A coordinator that was deposed refuses a producer whose epoch its successor has given",
         ((TransactionCoordinator, "_refuse", _refused_at_once),),
-        leaning=_among("isolate", "kill", then=_with_producers("pause")),
+        leaning=among_faults("isolate", "kill", then=_with_producers("pause")),
         caught_by=113,
         transactions=True,
     ),
     "marker_sent_once": Variant(
         "A marker that was not answered counts as written",
         ((MarkerSenders, "_write", _written_or_not),),
-        leaning=_among(*LEADERS_CHANGE, then=_with_producers()),
+        leaning=among_faults(*LEADERS_CHANGE, then=_with_producers()),
         caught_by=3,
         transactions=True,
     ),
@@ -348,7 +348,7 @@ TRANSACTION_VARIANTS: dict[str, Variant] = {
     "aborted_index_not_mended": Variant(
         "B-T23: an index of aborted transactions that a crash has cut stays as it is",
         ((SegmentScan, "_settle_aborted", _as_it_was_found),),
-        leaning=_among("power", "kill", then=_with_producers("crash", timeout_ms=700)),
+        leaning=among_faults("power", "kill", then=_with_producers("crash", timeout_ms=700)),
         caught_by=6,
         transactions=True,
     ),

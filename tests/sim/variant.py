@@ -24,6 +24,7 @@ class Variant:
     transactions: bool | None = False  # likewise transactional producers
     moves: bool | None = False  # and whether partitions move to other brokers
     shares: bool = False  # and share groups, in place of both
+    sinks: bool = False  # and queries whose batches count once, in place of groups
     racks: bool | None = False  # and whether consumers read the replica in their rack
 
     @contextmanager

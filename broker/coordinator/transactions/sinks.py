@@ -231,12 +231,13 @@ class Sinks:
         self._drop_if_empty(key)
 
     def on_loaded(self, wall_ms: int, decision: Decision) -> None:
-        """Ends that the last coordinator decided and did not write are written. Attempts that write
-        have their time again: nobody knows how much of it has passed.
+        """Ends that the last coordinator decided and did not write are written; so is that an id is
+        free, where the end of its transaction is all that was written of an abort. Attempts that
+        write have their time again: nobody knows how much of it has passed.
         """
         for key, sink in self._sinks.items():
             for transactional_id, task in sink.tasks.items():
-                if sink.is_over(task.attempt):
+                if sink.is_over(task.attempt) or self._is_prepared(transactional_id):
                     by = sink.overwrite if sink.counts(transactional_id) else None
                     self._end(wall_ms, key, sink, transactional_id, by, decision)
                 else:

@@ -136,6 +136,21 @@ def test_a_source_that_has_read_nothing_holds_up_no_batch(shard: Sinks) -> None:
     assert shard.decide(shard.staged(batch=1), groups=("g", "idle"), batch=1).is_new
 
 
+@pytest.mark.parametrize("answered", [False, True])
+def test_positions_whose_abort_was_cut_off_are_missed(shard: Sinks, answered: bool) -> None:
+    """The log has that the transaction is aborted, and not yet that its id is free."""
+    positions, rows = shard.held(), shard.staged()
+    before = len(shard.log)
+    shard.abort(positions)
+    del shard.log[before + 1 :]
+    shard.start()
+    if answered:
+        shard.write_markers()
+    given = shard.decide(rows)
+    assert isinstance(given, InvalidTxnState), given
+    assert "were aborted" in str(given)
+
+
 def test_a_decision_that_is_gone_on_with_commits_positions(shard: Sinks) -> None:
     shard.held()
     rows = shard.staged()
