@@ -58,12 +58,14 @@ class Scheduler:
         self.histories = Histories()
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._counter = 0
+        self.is_closed = False
         self.unstarted: dict[object, Callable[[], None]] = {}
         """Functions that close coroutines that have not begun; Python warns of those that never
         do."""
 
     def close(self) -> None:
         """The run is over, and what has not begun will not."""
+        self.is_closed = True
         for close in self.unstarted.values():
             close()
         self.unstarted.clear()

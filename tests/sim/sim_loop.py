@@ -84,10 +84,13 @@ class SimLoop:
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Nobody awaited what failed; tasks of a process that has died are none of that."""
+        """Nobody awaited what failed; tasks of a process that has died are none of that, nor are
+        those that the end of a run has found in the middle.
+        """
         error = context.get("exception")
         is_known = any(error is each for each in self._raised)
-        if self._actor.alive and error is not None and not is_known:
+        is_over = not self._actor.alive or self._actor.machine.scheduler.is_closed
+        if not is_over and error is not None and not is_known:
             raise Violation("raised", f"{context.get('message')}: {error!r}") from error
 
     # ---- what shells ask

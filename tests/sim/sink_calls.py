@@ -75,7 +75,7 @@ class SinkCaller:
                 self._cluster.sometimes[kind] += 1
                 if isinstance(answer, errors.UnknownServerError):
                     raise Violation("raised", f"{self._actor.name}: {asking.api.name}: {answer}")
-                self._cluster.scheduler.note("hears", self._actor.name, asking.api.name, answer)
+                self._cluster.scheduler.note("hears", self._actor.name, kind, str(answer))
             asking.heard(answer)
 
     def _try(self, asking: _Asking) -> None:
