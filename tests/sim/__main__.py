@@ -15,6 +15,8 @@ from collections import Counter
 from tests.sim.run import Outcome, never_happened, run_seed, run_seeds
 from tests.sim.variants import VARIANTS
 
+MODES = ("groups", "transactions", "moves", "shares")
+
 
 def main() -> int:
     """The exit code: 0 when every seed held (or, with a variant, when it was caught)."""
@@ -28,7 +30,12 @@ def main() -> int:
     parser.add_argument(
         "--transactions", action="store_true", help="transactional producers in all seeds"
     )
-    parser.add_argument("--moves", action="store_true", help="partitions move in all seeds")
+    parser.add_argument(
+        "--moves",
+        action="store_true",
+        help="partitions move in all seeds, also those of "
+        "the internal topics that --groups, --transactions or --shares bring",
+    )
     parser.add_argument(
         "--shares",
         action="store_true",
@@ -70,10 +77,11 @@ def main() -> int:
         shares=given.shares,
         heard=_tell,
     )
-    return _sum_up(outcomes, len(seeds), given.variant, shares=given.shares)
+    modes = {name: getattr(given, name) for name in MODES}
+    return _sum_up(outcomes, len(seeds), given.variant, modes)
 
 
-def _sum_up(outcomes: list[Outcome], wanted: int, variant: str, *, shares: bool) -> int:
+def _sum_up(outcomes: list[Outcome], wanted: int, variant: str, modes: dict[str, bool]) -> int:
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total += outcome.sometimes
@@ -86,7 +94,7 @@ def _sum_up(outcomes: list[Outcome], wanted: int, variant: str, *, shares: bool)
     )
     if variant != "production":
         return 0 if failed else 1
-    missing = never_happened(outcomes, shares=shares)
+    missing = never_happened(outcomes, **modes)
     if missing and len(outcomes) == wanted >= 100:
         _say(f"never happened, so nothing is proved about it: {', '.join(missing)}")
         return 1

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pylog import errors
-from pylog.model import BrokerId, Offset, TopicId, TopicPartition
+from pylog.model import BrokerId, Offset, TopicId, TopicPartition, is_internal
 from pylog_broker.metadata.admin import (
     AlterConfigs,
     AlterPartitionReassignments,
@@ -29,7 +29,7 @@ from pylog_broker.metadata.admin import (
     TopicsDeleted,
 )
 from pylog_broker.metadata.messages import BrokerUnregistered, Failure
-from pylog_broker.metadata.records import ConfigResourceType
+from pylog_broker.metadata.records import ConfigResourceType, PartitionRecord
 from pylog_broker.replication.messages import DeleteRecords, DeleteRecordsDone
 from tests.sim.clients import Client
 from tests.sim.controller_node import ControllerProcess
@@ -150,10 +150,35 @@ class Administrator(Actor):
         if topic is None or len(brokers) < factor:
             return
         record = topic.partitions[self.rng.choice(sorted(topic.partitions))]
-        target: tuple[BrokerId, ...] | None = tuple(self.rng.sample(brokers, factor))
+        self._move(topic.name, record, self.rng.sample(brokers, factor))
+
+    def move_internal(self) -> None:
+        """The same of a partition of an internal topic; more often than not its leader leaves, and
+        with it the coordinator.
+        """
+        cluster, rng = self.cluster, self.rng
+        factor, brokers = cluster.swarm.replication_factor, sorted(cluster.image.brokers)
+        names = sorted(filter(is_internal, cluster.image.topics_by_name))
+        if not names or len(brokers) < factor:
+            return
+        topic = cluster.image.topics_by_name[rng.choice(names)]
+        record = topic.partitions[rng.choice(sorted(topic.partitions))]
+        others = [broker for broker in brokers if broker != record.leader]
+        leaves = len(others) >= factor and rng.random() < 0.6
+        self._move(topic.name, record, rng.sample(others if leaves else brokers, factor))
+
+    def take_from_leader(self, topic: str, number: int) -> None:
+        """The others go on without the leader, at once; another move brings one in its place."""
+        record = self.cluster.image.topics_by_name[topic].partitions[number]
+        others = [broker for broker in record.isr if broker != record.leader]
+        if len(others) >= self.cluster.swarm.min_insync:
+            self._move(topic, record, others)
+
+    def _move(self, topic: str, record: PartitionRecord, replicas: list[BrokerId]) -> None:
+        target: tuple[BrokerId, ...] | None = tuple(replicas)
         if record.is_reassigning and self.rng.random() < 0.3:
             target = None
-        wanted = NewReplicas(topic.name, record.partition, target)
+        wanted = NewReplicas(topic, record.partition, target)
 
         def heard(answer: Any) -> None:
             if isinstance(answer, PartitionReassignmentsAltered):

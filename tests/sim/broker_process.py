@@ -14,6 +14,7 @@ from pylog import errors
 from pylog.model import CONSUMER_OFFSETS, BrokerEpoch, BrokerId, TopicPartition
 from pylog_broker.controller.settings import TRANSACTION_STATE
 from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.node.coordinators import CoordinatorShell
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.replication.messages import (
     ColdRead,
@@ -155,6 +156,11 @@ class BrokerProcess(Actor):
         """Those of its coordinators, as far as there are some."""
         found = (self.groups, self.transactions, self.shares)
         return [each for each in found if each is not None]
+
+    @property
+    def shells(self) -> list[CoordinatorShell[Any]]:
+        """Those of its coordinators, one for each internal topic."""
+        return [shell for each in self.services for shell in each.shells]
 
     # ---- steps
 

@@ -54,7 +54,7 @@ from tests.sim.rpc import Rpc
 from tests.sim.scheduler import US_PER_MS, US_PER_S, Scheduler, Trace
 from tests.sim.shadows import Shadows
 from tests.sim.share_apps import ShareApps
-from tests.sim.swarm import Swarm, draw
+from tests.sim.swarm import INTERNAL_MOVES, Swarm, draw
 from tests.sim.transaction_apps import TransactionApps
 from tests.sim.violation import Violation
 
@@ -388,17 +388,35 @@ class Cluster:
         for broker in known.replicas:
             if broker not in partition.replicas:
                 self.shadows.taken_away(broker, key)
+        name = self.image.topics_by_id[partition.topic_id].name
         if known.is_reassigning and not partition.is_reassigning:
             if partition.replicas == known.target_replicas:
-                self.sometimes["move ended"] += 1
-                gone = known.leader >= 0 and known.leader not in partition.replicas
-                self.sometimes["move took the leader away"] += gone
+                self._count_move(name, "move ended")
+                self._check_move_ended(known, partition, name)
+                if known.leader >= 0 and known.leader not in partition.replicas:
+                    self._count_move(name, "move took the leader away")
             else:
-                self.sometimes["move cancelled"] += 1
+                self._count_move(name, "move cancelled")
         elif known.is_reassigning:
-            self.sometimes["move replaced"] += 1
+            self._count_move(name, "move replaced")
         else:
-            self.sometimes["move begun"] += 1
+            self._count_move(name, "move begun")
+
+    def _count_move(self, topic: str, what: str) -> None:
+        self.sometimes[what] += 1
+        if is_internal(topic):
+            self.sometimes[f"moves: {topic}: {what}"] += 1
+
+    def _check_move_ended(
+        self, known: PartitionRecord, partition: PartitionRecord, topic: str
+    ) -> None:
+        """M: what a move adds is in sync at its end, and without those that leave there are
+        `min.insync.replicas`.
+        """
+        isr = partition.isr
+        least = min(self.min_isr_of(self.image, topic), len(partition.replicas))
+        if not set(known.adding_replicas) <= set(isr) or len(isr) < least:
+            raise Violation("M", f"{topic}: {known} has moved: {partition}; at least {least}")
 
     def _look_for_loss(
         self, known: PartitionRecord, partition: PartitionRecord, ghost: PartitionGhost
@@ -630,7 +648,7 @@ class Cluster:
         """
         swarm = self.swarm
         may = swarm.upkeep is not None or swarm.log_dirs > 1
-        losing = {"unregister", "unregister_eligible", "unclean", "move"}
+        losing = {"unregister", "unregister_eligible", "unclean", "move", *INTERNAL_MOVES}
         may = may or not losing.isdisjoint(swarm.faults) or swarm.groups is not None
         may = may or swarm.transactions is not None or swarm.shares is not None
         return may and any(

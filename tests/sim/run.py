@@ -13,7 +13,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import ModuleType
 
+from pylog.model import CONSUMER_OFFSETS
 from pylog_broker.controller import metadata_batches
+from pylog_broker.controller.settings import SHARE_GROUP_STATE, TRANSACTION_STATE
 from pylog_broker.coordinator.groups.share import protocol
 from pylog_broker.node import coordinators
 from pylog_broker.node.share import persister
@@ -307,6 +309,20 @@ REQUIRED_OF_SHARES = (
 )
 """The same for share groups, in seeds that have them."""
 
+REQUIRED_OF_INTERNAL_MOVES = (
+    "move begun",
+    "move ended",
+    "move took the leader away",
+    "move cancelled",
+    "move replaced",
+    "coordinator moved away",
+    "coordinator moved away with decisions under way",
+)
+"""The same for each internal topic that moves, in seeds that have its coordinators."""
+
+MOVED_WHILE_IT_LOADED = "moves: coordinator moved away while it loaded"
+"""The same for all of them together."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -331,8 +347,9 @@ def run_seed(
     shares: bool = False,
 ) -> Outcome:
     """Run one seed from start to end. `groups`: with groups of consumers, whatever it draws;
-    `transactions`: likewise with transactional producers; `moves`: with partitions that move;
-    `shares`: with share groups, in place of other groups and of transactions.
+    `transactions`: likewise with transactional producers; `moves`: with partitions that move, those
+    of internal topics among them; `shares`: with share groups, in place of other groups and of
+    transactions.
     """
     trace = Trace(echo=echo)
     # recovery warns of every cut tail, and here that is the daily bread
@@ -481,9 +498,18 @@ def _one(work: tuple[int, str, bool, bool, bool, bool]) -> Outcome:
     )
 
 
-def never_happened(outcomes: Iterable[Outcome], *, shares: bool = False) -> list[str]:
+def never_happened(
+    outcomes: Iterable[Outcome],
+    *,
+    groups: bool = False,
+    transactions: bool = False,
+    moves: bool = False,
+    shares: bool = False,
+) -> list[str]:
     """The names of REQUIRED, and of those required of groups and transactions, that no run has
-    seen; `shares`: of those required of share groups."""
+    seen; `shares`: of those required of share groups; `moves` with one of the others: of those
+    required of their internal topics.
+    """
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total += outcome.sometimes
@@ -494,4 +520,14 @@ def never_happened(outcomes: Iterable[Outcome], *, shares: bool = False) -> list
     )
     if shares:
         wanted = tuple(f"shares: {name}" for name in REQUIRED_OF_SHARES)
+    moving: tuple[str, ...] = ()
+    if moves:
+        moving += (CONSUMER_OFFSETS,) if groups or shares else ()
+        moving += (TRANSACTION_STATE,) if transactions else ()
+        moving += (SHARE_GROUP_STATE,) if shares else ()
+    if moving:
+        wanted = (
+            MOVED_WHILE_IT_LOADED,
+            *(f"moves: {topic}: {name}" for topic in moving for name in REQUIRED_OF_INTERNAL_MOVES),
+        )
     return [name for name in wanted if not total[name]]

@@ -166,6 +166,9 @@ class GroupSwarm:
 RACKS_SHARE = 0.2
 MOVES_SHARE = 0.2
 
+INTERNAL_MOVES = ("move_internal", "take_loading_away")
+"""A partition of an internal topic moves; one moves whose coordinator is just reading its log."""
+
 TRANSACTIONS_SHARE = 0.3
 
 PRODUCER_FAULTS = ("crash", "zombie", "stall", "pause")
@@ -287,8 +290,10 @@ def draw(
     shares: bool = False,
 ) -> Swarm:
     """The parameters of one seed. `groups`, `transactions`, `moves`, `racks`: whether there are
-    some; None: as drawn, too. A seed without them is what it was before there were any. `shares`:
-    whether there are share groups, beside which there are no other groups and no transactions.
+    some; None: as drawn, too. A seed without them is what it was before there were any. `moves`
+    that somebody asks for are also of the internal topics, where there are some; those that a seed
+    draws are not. `shares`: whether there are share groups, beside which there are no other groups
+    and no transactions.
     """
     if shares:
         groups = transactions = False
@@ -342,6 +347,8 @@ def draw(
     drawn = moves_rng.random() < MOVES_SHARE and not late
     if drawn if moves is None else moves:
         swarm = with_moves(swarm, moves_rng)
+    if moves and (swarm.groups or swarm.transactions or swarm.shares):
+        swarm = with_internal_moves(swarm, moves_rng)
     return swarm
 
 
@@ -350,6 +357,16 @@ def with_moves(swarm: Swarm, rng: random.Random) -> Swarm:
     brokers = max(swarm.brokers, swarm.replication_factor + rng.choice((1, 1, 2)))
     times = rng.choice((1, 2, 4))
     return replace(swarm, brokers=brokers, faults=(*swarm.faults, *("move",) * times))
+
+
+def with_internal_moves(swarm: Swarm, rng: random.Random) -> Swarm:
+    """The partitions of coordinators move as well, while their clients are at work."""
+    times = rng.choice((2, 4, 8))
+    return replace(
+        swarm,
+        faults=(*swarm.faults, *INTERNAL_MOVES * times),
+        fault_interval_ms=min(swarm.fault_interval_ms, 1_500.0),
+    )
 
 
 def with_transactions(swarm: Swarm, rng: random.Random) -> Swarm:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.sim.run import never_happened, run_seeds
+from tests.sim.run import never_happened, run_seed, run_seeds
 
 pytestmark = pytest.mark.sim
 
@@ -38,6 +38,22 @@ def test_seeds_of_share_groups() -> None:
     if len(seeds) >= 100:
         missing = never_happened(outcomes, shares=True)
         assert not missing, f"seeds from {seeds.start}: nothing of this was tried"
+
+
+@pytest.mark.parametrize(
+    ("seed", "mode"), [(6100003, "groups"), (6200007, "transactions"), (6300004, "shares")]
+)
+def test_internal_topics_move(seed: int, mode: str) -> None:
+    outcome = run_seed(
+        seed,
+        groups=mode == "groups",
+        transactions=mode == "transactions",
+        moves=True,
+        shares=mode == "shares",
+    )
+    assert not outcome.invariant, outcome.report
+    moved = [name for name in outcome.sometimes if name.endswith(": coordinator moved away")]
+    assert moved, f"seed {seed}: no coordinator has moved"
 
 
 def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
