@@ -15,7 +15,7 @@ from collections import Counter
 from tests.sim.run import Outcome, never_happened, run_seed, run_seeds
 from tests.sim.variants import VARIANTS
 
-MODES = ("groups", "transactions", "moves", "shares")
+MODES = ("groups", "transactions", "moves", "shares", "throttles", "offsets")
 
 
 def main() -> int:
@@ -41,6 +41,12 @@ def main() -> int:
         action="store_true",
         help="share groups in all seeds, in place of other groups and of transactions",
     )
+    parser.add_argument(
+        "--throttles", action="store_true", help="partitions move in all seeds, at a rate"
+    )
+    parser.add_argument(
+        "--offsets", action="store_true", help="offsets of share groups are altered, with --shares"
+    )
     parser.add_argument("--trace", action="store_true", help="print every event of --seed")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
     given = parser.parse_args()
@@ -55,6 +61,8 @@ def main() -> int:
             transactions=given.transactions,
             moves=given.moves,
             shares=given.shares,
+            throttles=given.throttles,
+            offsets=given.offsets,
         )
         _tell(outcome)
         _say(f"{outcome.events} events, trace {outcome.hash:08x}, {dict(outcome.sometimes)}")
@@ -75,6 +83,8 @@ def main() -> int:
         transactions=given.transactions,
         moves=given.moves,
         shares=given.shares,
+        throttles=given.throttles,
+        offsets=given.offsets,
         heard=_tell,
     )
     modes = {name: getattr(given, name) for name in MODES}

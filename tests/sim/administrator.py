@@ -52,6 +52,8 @@ MAY_REFUSE = (
 )
 
 
+SIDES = ("leader", "follower")
+
 MAY_REFUSE_A_MOVE = (
     errors.UnknownTopicOrPartition.code,
     errors.InvalidReplicaAssignment.code,  # a broker that is fenced, or is none any more
@@ -187,6 +189,63 @@ class Administrator(Actor):
 
         request = AlterPartitionReassignments((wanted,))
         self._ask(ControllerProcess.serve_move, request, heard)
+
+    # ---- throttles of moves
+
+    def throttle_rate(self) -> None:
+        """What leaders give, or followers take, of replicas that are out of sync keeps to another
+        rate, or to none; everywhere, or at one broker.
+        """
+        name = f"{self.rng.choice(SIDES)}.replication.throttled.rate"
+        value = self.rng.choice(("0", "200", "1000", "4000", None))
+        if self.rng.random() < 0.3:
+            broker = self.rng.choice(sorted(self.cluster.owners))
+            self._reconfigure(ConfigResourceType.BROKER, str(broker), ((name, value),))
+        else:
+            self._reconfigure(ConfigResourceType.CLUSTER, "", ((name, value),))
+
+    def throttle_replicas(self) -> None:
+        """Other replicas of the topic keep to the rates: all, or those of the moves of now."""
+        topic = self.cluster.topic()
+        if topic is None:
+            return
+        side = self.rng.choice(SIDES)
+        pairs = ",".join(
+            f"{record.partition}:{broker}"
+            for record in topic.partitions.values()
+            for broker in (
+                record.adding_replicas if side == "follower" else record.original_replicas
+            )
+        )
+        value = self.rng.choice(("*", "*", pairs, None)) or None
+        name = f"{side}.replication.throttled.replicas"
+        self._reconfigure(ConfigResourceType.TOPIC, topic.name, ((name, value),))
+
+    def end_throttles(self) -> None:
+        """At the end the rates are wide enough for everything, or there are none any more."""
+        if self.busy:
+            self._again(self.end_throttles)
+            return
+        self.busy = True
+        wide = self.rng.choice((None, str(10**9)))
+        self.cluster.sometimes["throttles: lifted" if wide is None else "throttles: widened"] += 1
+        names = [f"{side}.replication.throttled.rate" for side in SIDES]
+        own: dict[str, str | None] = dict.fromkeys(names)
+        changes = [ConfigChange(ConfigResourceType.CLUSTER, "", dict.fromkeys(names, wide))]
+        for broker in sorted(self.cluster.image.brokers):
+            changes.append(ConfigChange(ConfigResourceType.BROKER, str(broker), own))
+        self._end_throttles(AlterConfigs(tuple(changes)))
+
+    def _end_throttles(self, request: AlterConfigs) -> None:
+        def heard(answer: Any) -> None:
+            if isinstance(answer, ConfigsAltered):
+                failures = [each.failure for each in answer.resources if each.failure is not None]
+                assert all(each.code in MAY_REFUSE for each in failures), failures
+                self.busy = False
+                return
+            self._again(partial(self._end_throttles, request))
+
+        self._ask(ControllerProcess.serve_alter_configs, request, heard)
 
     def help_empty_partitions(self) -> None:
         """At the end, every second: have any live replica lead a partition that nobody may lead and

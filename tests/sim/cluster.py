@@ -37,7 +37,7 @@ from pylog_broker.metadata.records import (
 )
 from pylog_broker.replication.messages import ReplicaFailed, ReplicaFetched
 from pylog_broker.replication.settings import ReplicationSettings
-from tests.sim.administrator import Administrator
+from tests.sim.administrator import SIDES, Administrator
 from tests.sim.alterations import Alterations
 from tests.sim.broker_node import BrokerNode
 from tests.sim.broker_process import BrokerProcess
@@ -77,6 +77,7 @@ DRAWN = (
     "racks",
     "moves",
     "shares",
+    "throttles",
 )
 
 
@@ -96,13 +97,17 @@ class Cluster:
         moves: bool | None = None,
         racks: bool | None = None,
         shares: bool = False,
+        throttles: bool = False,
+        offsets: bool = False,
     ) -> None:
         """`leaning` changes what the seed has drawn. `groups`, `transactions`, `moves`, `racks`,
-        `shares`: see `draw`.
+        `shares`, `throttles`, `offsets`: see `draw`.
         """
         self.scheduler = Scheduler(seed, trace)
         rng = self.scheduler.rng
-        drawn = draw(*map(rng, DRAWN), groups, transactions, moves, racks, shares=shares)
+        wanted = (groups, transactions, moves, racks)
+        more = {"shares": shares, "throttles": throttles, "offsets": offsets}
+        drawn = draw(*map(rng, DRAWN), *wanted, **more)
         self.swarm: Swarm = leaning(drawn)
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
@@ -520,6 +525,9 @@ class Cluster:
             "delete.retention.ms": "0",
             "retention.ms": "-1",
         }
+        if swarm.throttles:
+            for side in SIDES:
+                config[f"{side}.replication.throttled.replicas"] = "*"
         if upkeep is not None:
             config |= {
                 "cleanup.policy": upkeep.policy,
@@ -572,6 +580,8 @@ class Cluster:
             self.transactions.settle()
         if self.shares is not None:
             self.shares.settle()
+        if self.swarm.throttles:
+            self.administrator.end_throttles()
         self.administrator.help_empty_partitions()
         self._committed_at_heal = {key: g.committed_end for key, g in self.shadows.ghosts.items()}
         self._converge()

@@ -65,6 +65,8 @@ class Nemesis:
             "recreate": self._recreate,
             "grow": cluster.administrator.grow,
             "move": cluster.administrator.move,
+            "throttle_rate": cluster.administrator.throttle_rate,
+            "throttle_replicas": cluster.administrator.throttle_replicas,
             "move_internal": cluster.administrator.move_internal,
             "take_loading_away": self._take_loading_away,
             "reconfigure": cluster.administrator.reconfigure,

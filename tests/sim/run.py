@@ -323,6 +323,25 @@ REQUIRED_OF_INTERNAL_MOVES = (
 MOVED_WHILE_IT_LOADED = "moves: coordinator moved away while it loaded"
 """The same for all of them together."""
 
+REQUIRED_OF_THROTTLES = (
+    "leader counted",
+    "follower counted",
+    "leader holds back",
+    "follower holds back",
+    "lifted",
+    "widened",
+)
+"""The same for throttled moves, in seeds that have them."""
+
+REQUIRED_OF_OFFSETS = (
+    "offsets altered",
+    "offsets deleted",
+    "offsets refused: NonEmptyGroup",
+    "state begun anew",
+    "delivered after an alteration",
+)
+"""The same for share groups whose offsets are altered."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -345,11 +364,14 @@ def run_seed(
     transactions: bool = False,
     moves: bool = False,
     shares: bool = False,
+    throttles: bool = False,
+    offsets: bool = False,
 ) -> Outcome:
     """Run one seed from start to end. `groups`: with groups of consumers, whatever it draws;
     `transactions`: likewise with transactional producers; `moves`: with partitions that move, those
     of internal topics among them; `shares`: with share groups, in place of other groups and of
-    transactions.
+    transactions; `throttles`: with moves that are throttled; `offsets`: with share
+    groups whose offsets are altered.
     """
     trace = Trace(echo=echo)
     # recovery warns of every cut tail, and here that is the daily bread
@@ -368,6 +390,8 @@ def run_seed(
                 moves=moves or installed.moves,
                 racks=installed.racks,
                 shares=shares or installed.shares,
+                throttles=throttles or installed.throttles,
+                offsets=offsets or installed.offsets,
             )
             invariant = report = ""
             try:
@@ -377,7 +401,7 @@ def run_seed(
             except Exception:  # noqa: BLE001 - whatever a core raises is a finding
                 invariant, report = "raised", traceback.format_exc()
             if invariant:
-                flags = _flags(groups, transactions, moves, shares)
+                flags = _flags(groups, transactions, moves, shares, throttles, offsets)
                 report = _failure(seed, variant, report, cluster, flags)
             cluster.scheduler.close()
             return Outcome(
@@ -420,12 +444,16 @@ def _run_to_the_end(cluster: Cluster) -> None:
     cluster.check_end()
 
 
-def _flags(groups: bool, transactions: bool, moves: bool, shares: bool) -> str:
+def _flags(
+    groups: bool, transactions: bool, moves: bool, shares: bool, throttles: bool, offsets: bool
+) -> str:
     given = (
         (groups, "groups"),
         (transactions, "transactions"),
         (moves, "moves"),
         (shares, "shares"),
+        (throttles, "throttles"),
+        (offsets, "offsets"),
     )
     return "".join(f" --{name}" for wanted, name in given if wanted)
 
@@ -461,10 +489,13 @@ def run_seeds(
     transactions: bool = False,
     moves: bool = False,
     shares: bool = False,
+    throttles: bool = False,
+    offsets: bool = False,
     heard: Callable[[Outcome], None] | None = None,
 ) -> list[Outcome]:
     """Run many seeds, over `jobs` processes; outcomes in the order of the seeds."""
-    work = [(seed, variant, groups, transactions, moves, shares) for seed in seeds]
+    modes = (groups, transactions, moves, shares, throttles, offsets)
+    work = [(seed, variant, *modes) for seed in seeds]
     found: list[Outcome] = []
     if jobs <= 1:
         for each in work:
@@ -486,8 +517,8 @@ def run_seeds(
     return found
 
 
-def _one(work: tuple[int, str, bool, bool, bool, bool]) -> Outcome:
-    seed, variant, groups, transactions, moves, shares = work
+def _one(work: tuple[int, str, bool, bool, bool, bool, bool, bool]) -> Outcome:
+    seed, variant, groups, transactions, moves, shares, throttles, offsets = work
     return run_seed(
         seed,
         variant,
@@ -495,6 +526,8 @@ def _one(work: tuple[int, str, bool, bool, bool, bool]) -> Outcome:
         transactions=transactions,
         moves=moves,
         shares=shares,
+        throttles=throttles,
+        offsets=offsets,
     )
 
 
@@ -505,10 +538,13 @@ def never_happened(
     transactions: bool = False,
     moves: bool = False,
     shares: bool = False,
+    throttles: bool = False,
+    offsets: bool = False,
 ) -> list[str]:
     """The names of REQUIRED, and of those required of groups and transactions, that no run has
     seen; `shares`: of those required of share groups; `moves` with one of the others: of those
-    required of their internal topics.
+    required of their internal topics; `throttles`: of those required of throttled moves;
+    `offsets`: of those required of altered offsets.
     """
     total: Counter[str] = Counter()
     for outcome in outcomes:
@@ -530,4 +566,11 @@ def never_happened(
             MOVED_WHILE_IT_LOADED,
             *(f"moves: {topic}: {name}" for topic in moving for name in REQUIRED_OF_INTERNAL_MOVES),
         )
+    if throttles:
+        wanted = (
+            *(f"throttles: {name}" for name in REQUIRED_OF_THROTTLES),
+            *(name for name in REQUIRED if name.startswith("move ")),
+        )
+    if offsets:
+        wanted = tuple(f"shares: {name}" for name in REQUIRED_OF_OFFSETS)
     return [name for name in wanted if not total[name]]

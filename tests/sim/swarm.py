@@ -166,6 +166,9 @@ class GroupSwarm:
 RACKS_SHARE = 0.2
 MOVES_SHARE = 0.2
 
+THROTTLES = ("throttle_rate", "throttle_rate", "throttle_replicas")
+"""Another rate for copies of replicas that are out of sync, or other replicas that keep to it."""
+
 INTERNAL_MOVES = ("move_internal", "take_loading_away")
 """A partition of an internal topic moves; one moves whose coordinator is just reading its log."""
 
@@ -221,6 +224,7 @@ class ShareSwarm:
     prune_ms: int
     slice_bytes: int  # of a log that is loaded
     small_slice_bytes: int  # more is decoded beside the loop
+    alters: bool = False  # an administrator alters and deletes their offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +268,7 @@ class Swarm:
     groups: GroupSwarm | None = None
     transactions: TransactionSwarm | None = None
     shares: ShareSwarm | None = None
+    throttles: bool = False  # moves are throttled now and then
     racks: int = 0  # that the brokers stand in; consumers read the replica in their own
 
 
@@ -282,18 +287,22 @@ def draw(
     racks_rng: random.Random,
     moves_rng: random.Random,
     shares_rng: random.Random,
+    throttles_rng: random.Random,
     groups: bool | None = None,
     transactions: bool | None = None,
     moves: bool | None = None,
     racks: bool | None = None,
     *,
     shares: bool = False,
+    throttles: bool = False,
+    offsets: bool = False,
 ) -> Swarm:
     """The parameters of one seed. `groups`, `transactions`, `moves`, `racks`: whether there are
     some; None: as drawn, too. A seed without them is what it was before there were any. `moves`
     that somebody asks for are also of the internal topics, where there are some; those that a seed
     draws are not. `shares`: whether there are share groups, beside which there are no other groups
-    and no transactions.
+    and no transactions. `throttles`: whether moves are throttled. `offsets`: whether an
+    administrator alters the offsets of share groups.
     """
     if shares:
         groups = transactions = False
@@ -341,12 +350,17 @@ def draw(
         swarm = with_transactions(swarm, transactions_rng)
     if shares:
         swarm = with_shares(swarm, shares_rng)
+    if offsets and swarm.shares is not None:
+        faults = tuple(fault for fault in swarm.faults if fault != "recreate") or ("kill",)
+        swarm = replace(swarm, faults=faults, shares=replace(swarm.shares, alters=True))
     drawn = racks_rng.random() < RACKS_SHARE
     if (drawn if racks is None else racks) and swarm.brokers > 1:
         swarm = replace(swarm, racks=racks_rng.choice((2, 3)))
     drawn = moves_rng.random() < MOVES_SHARE and not late
     if drawn if moves is None else moves:
         swarm = with_moves(swarm, moves_rng)
+    if throttles:
+        swarm = with_throttles(swarm, throttles_rng)
     if moves and (swarm.groups or swarm.transactions or swarm.shares):
         swarm = with_internal_moves(swarm, moves_rng)
     return swarm
@@ -357,6 +371,18 @@ def with_moves(swarm: Swarm, rng: random.Random) -> Swarm:
     brokers = max(swarm.brokers, swarm.replication_factor + rng.choice((1, 1, 2)))
     times = rng.choice((1, 2, 4))
     return replace(swarm, brokers=brokers, faults=(*swarm.faults, *("move",) * times))
+
+
+def with_throttles(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Partitions move, and what is copied for that keeps to a rate now and then."""
+    swarm = with_moves(swarm, rng)
+    times = rng.choice((1, 2, 4))
+    return replace(
+        swarm,
+        throttles=True,
+        faults=(*swarm.faults, *THROTTLES * times, *("move",) * times),
+        fault_interval_ms=min(swarm.fault_interval_ms, 700.0),
+    )
 
 
 def with_internal_moves(swarm: Swarm, rng: random.Random) -> Swarm:

@@ -56,6 +56,19 @@ def test_internal_topics_move(seed: int, mode: str) -> None:
     assert moved, f"seed {seed}: no coordinator has moved"
 
 
+@pytest.mark.parametrize("seed", [6400000, 6400001])
+def test_moves_keep_to_a_rate(seed: int) -> None:
+    outcome = run_seed(seed, throttles=True)
+    assert not outcome.invariant, outcome.report
+    assert outcome.sometimes["throttles: leader holds back"], f"seed {seed}: nothing was held back"
+
+
+def test_offsets_of_share_groups_are_altered() -> None:
+    outcome = run_seed(6500003, shares=True, offsets=True)
+    assert not outcome.invariant, outcome.report
+    assert outcome.sometimes["shares: delivered after an alteration"]
+
+
 def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
     code = (
         "from tests.sim.run import run_seed\n"

@@ -24,6 +24,8 @@ class Variant:
     transactions: bool | None = False  # likewise transactional producers
     moves: bool | None = False  # and whether partitions move to other brokers
     shares: bool = False  # and share groups, in place of both
+    throttles: bool = False  # and whether moves are throttled
+    offsets: bool = False  # and whether offsets of share groups are altered
     racks: bool | None = False  # and whether consumers read the replica in their rack
 
     @contextmanager

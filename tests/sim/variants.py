@@ -97,6 +97,7 @@ from tests.sim.group_variants import GROUP_VARIANTS
 from tests.sim.move_variants import MOVE_VARIANTS
 from tests.sim.share_variants import SHARE_VARIANTS
 from tests.sim.swarm import Swarm, Upkeep, late_lives
+from tests.sim.throttle_variants import THROTTLE_VARIANTS
 from tests.sim.transaction_variants import TRANSACTION_VARIANTS
 from tests.sim.variant import Variant
 
@@ -1005,6 +1006,7 @@ VARIANTS: dict[str, Variant] = {
     **GROUP_VARIANTS,
     **MOVE_VARIANTS,
     **SHARE_VARIANTS,
+    **THROTTLE_VARIANTS,
     **TRANSACTION_VARIANTS,
     "cut_at_high_watermark": Variant(
         "B-R1: a new follower cuts its log at its own high watermark",
