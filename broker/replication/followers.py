@@ -15,7 +15,7 @@ from pylog.errors import (
 )
 from pylog.model import BrokerEpoch, BrokerId
 from pylog_broker.replication.fetcher import LeaderFetcher
-from pylog_broker.replication.follower import FollowerAction, SetAside
+from pylog_broker.replication.follower import FollowerAction, FollowerStatus, SetAside
 from pylog_broker.replication.hosted import HostedPartitions
 from pylog_broker.replication.log_starts import LogStarts
 from pylog_broker.replication.messages import (
@@ -122,6 +122,16 @@ class Followers:
             return False
         fetcher.set_aside(partition, now_ms + wait_ms)
         return True
+
+    def isr_changed(self, partition: Partition) -> None:
+        """Go on at once with a replica that was left out for its rate and is in sync by now: the
+        commits of its leader wait for it.
+        """
+        fetcher, following = self._fetcher_of.get(partition), partition.following
+        if fetcher is None or following is None or partition not in fetcher.aside:
+            return
+        if following.status is FollowerStatus.FETCHING and not partition.is_throttled_follower:
+            self._add(fetcher, partition)
 
     def _hold_back_all(self) -> None:
         for partition, fetcher in list(self._fetcher_of.items()):

@@ -231,6 +231,7 @@ class Replicas:
                 self._followers.follow(partition)
             else:
                 partition.take(record)
+                self._followers.isr_changed(partition)
                 return
         except PassingStorageError as error:
             self._followers.unfollow(partition)

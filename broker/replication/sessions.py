@@ -225,9 +225,15 @@ class FetchSessions:
         return sooner
 
     def isr_changed(self, partition: Partition) -> None:
-        """A follower outside the ISR has a chance to join with each fetch."""
+        """A follower outside the ISR has a chance to join with each fetch. One that has joined gets
+        at once what was held back for a rate: the leader's commits wait for it.
+        """
         leading = partition.leading
+        joined: list[FetchSession] = []
         for session in self._watching.get(partition, ()):
+            held_back = session.parked is not None and partition in session.touched
+            if held_back and leading is not None and session.follower in leading.isr:
+                joined.append(session)
             if (
                 leading is None
                 or session.follower in leading.isr
@@ -236,6 +242,8 @@ class FetchSessions:
                 session.outside.pop(partition, None)
             else:
                 session.outside[partition] = None
+        if joined:
+            self._wake(joined)
 
     def advance(self, now_ms: int) -> None:
         """Answer the fetches whose time has come."""

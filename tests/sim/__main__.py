@@ -15,6 +15,8 @@ from collections import Counter
 from tests.sim.run import Outcome, never_happened, run_seed, run_seeds
 from tests.sim.variants import VARIANTS
 
+MODES = ("groups", "transactions", "moves", "shares", "sinks", "throttles", "offsets")
+
 
 def main() -> int:
     """The exit code: 0 when every seed held (or, with a variant, when it was caught)."""
@@ -28,7 +30,12 @@ def main() -> int:
     parser.add_argument(
         "--transactions", action="store_true", help="transactional producers in all seeds"
     )
-    parser.add_argument("--moves", action="store_true", help="partitions move in all seeds")
+    parser.add_argument(
+        "--moves",
+        action="store_true",
+        help="partitions move in all seeds, also those of "
+        "the internal topics that --groups, --transactions or --shares bring",
+    )
     parser.add_argument(
         "--shares",
         action="store_true",
@@ -39,6 +46,12 @@ def main() -> int:
         action="store_true",
         help="queries whose batches count once in all seeds, in place of groups",
     )
+    parser.add_argument(
+        "--throttles", action="store_true", help="partitions move in all seeds, at a rate"
+    )
+    parser.add_argument(
+        "--offsets", action="store_true", help="offsets of share groups are altered, with --shares"
+    )
     parser.add_argument("--trace", action="store_true", help="print every event of --seed")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
     given = parser.parse_args()
@@ -46,17 +59,9 @@ def main() -> int:
         parser.error("--shares runs without --groups and --transactions: give one of them")
     if given.sinks and (given.groups or given.shares or given.transactions):
         parser.error("--sinks runs without --groups, --transactions and --shares")
+    modes = {name: getattr(given, name) for name in MODES}
     if given.seed is not None and (given.count is None or given.count == 1):
-        outcome = run_seed(
-            given.seed,
-            given.variant,
-            _say if given.trace else None,
-            groups=given.groups,
-            transactions=given.transactions,
-            moves=given.moves,
-            shares=given.shares,
-            sinks=given.sinks,
-        )
+        outcome = run_seed(given.seed, given.variant, _say if given.trace else None, **modes)
         _tell(outcome)
         _say(f"{outcome.events} events, trace {outcome.hash:08x}, {dict(outcome.sometimes)}")
         return 1 if outcome.invariant else 0
@@ -72,19 +77,13 @@ def main() -> int:
         given.jobs,
         given.variant,
         stop_at_failure=not given.keep_going,
-        groups=given.groups,
-        transactions=given.transactions,
-        moves=given.moves,
-        shares=given.shares,
-        sinks=given.sinks,
         heard=_tell,
+        **modes,
     )
-    return _sum_up(outcomes, len(seeds), given.variant, shares=given.shares, sinks=given.sinks)
+    return _sum_up(outcomes, len(seeds), given.variant, modes)
 
 
-def _sum_up(
-    outcomes: list[Outcome], wanted: int, variant: str, *, shares: bool, sinks: bool
-) -> int:
+def _sum_up(outcomes: list[Outcome], wanted: int, variant: str, modes: dict[str, bool]) -> int:
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total += outcome.sometimes
@@ -97,7 +96,7 @@ def _sum_up(
     )
     if variant != "production":
         return 0 if failed else 1
-    missing = never_happened(outcomes, shares=shares, sinks=sinks)
+    missing = never_happened(outcomes, **modes)
     if missing and len(outcomes) == wanted >= 100:
         _say(f"never happened, so nothing is proved about it: {', '.join(missing)}")
         return 1

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pylog import errors
-from pylog.model import BrokerId, Offset, TopicId, TopicPartition
+from pylog.model import BrokerId, Offset, TopicId, TopicPartition, is_internal
 from pylog_broker.metadata.admin import (
     AlterConfigs,
     AlterPartitionReassignments,
@@ -29,7 +29,7 @@ from pylog_broker.metadata.admin import (
     TopicsDeleted,
 )
 from pylog_broker.metadata.messages import BrokerUnregistered, Failure
-from pylog_broker.metadata.records import ConfigResourceType
+from pylog_broker.metadata.records import ConfigResourceType, PartitionRecord
 from pylog_broker.replication.messages import DeleteRecords, DeleteRecordsDone
 from tests.sim.clients import Client
 from tests.sim.controller_node import ControllerProcess
@@ -51,6 +51,8 @@ MAY_REFUSE = (
     errors.InvalidRequest.code,
 )
 
+
+SIDES = ("leader", "follower")
 
 MAY_REFUSE_A_MOVE = (
     errors.UnknownTopicOrPartition.code,
@@ -150,10 +152,35 @@ class Administrator(Actor):
         if topic is None or len(brokers) < factor:
             return
         record = topic.partitions[self.rng.choice(sorted(topic.partitions))]
-        target: tuple[BrokerId, ...] | None = tuple(self.rng.sample(brokers, factor))
+        self._move(topic.name, record, self.rng.sample(brokers, factor))
+
+    def move_internal(self) -> None:
+        """The same of a partition of an internal topic; more often than not its leader leaves, and
+        with it the coordinator.
+        """
+        cluster, rng = self.cluster, self.rng
+        factor, brokers = cluster.swarm.replication_factor, sorted(cluster.image.brokers)
+        names = sorted(filter(is_internal, cluster.image.topics_by_name))
+        if not names or len(brokers) < factor:
+            return
+        topic = cluster.image.topics_by_name[rng.choice(names)]
+        record = topic.partitions[rng.choice(sorted(topic.partitions))]
+        others = [broker for broker in brokers if broker != record.leader]
+        leaves = len(others) >= factor and rng.random() < 0.6
+        self._move(topic.name, record, rng.sample(others if leaves else brokers, factor))
+
+    def take_from_leader(self, topic: str, number: int) -> None:
+        """The others go on without the leader, at once; another move brings one in its place."""
+        record = self.cluster.image.topics_by_name[topic].partitions[number]
+        others = [broker for broker in record.isr if broker != record.leader]
+        if len(others) >= self.cluster.swarm.min_insync:
+            self._move(topic, record, others)
+
+    def _move(self, topic: str, record: PartitionRecord, replicas: list[BrokerId]) -> None:
+        target: tuple[BrokerId, ...] | None = tuple(replicas)
         if record.is_reassigning and self.rng.random() < 0.3:
             target = None
-        wanted = NewReplicas(topic.name, record.partition, target)
+        wanted = NewReplicas(topic, record.partition, target)
 
         def heard(answer: Any) -> None:
             if isinstance(answer, PartitionReassignmentsAltered):
@@ -162,6 +189,63 @@ class Administrator(Actor):
 
         request = AlterPartitionReassignments((wanted,))
         self._ask(ControllerProcess.serve_move, request, heard)
+
+    # ---- throttles of moves
+
+    def throttle_rate(self) -> None:
+        """What leaders give, or followers take, of replicas that are out of sync keeps to another
+        rate, or to none; everywhere, or at one broker.
+        """
+        name = f"{self.rng.choice(SIDES)}.replication.throttled.rate"
+        value = self.rng.choice(("0", "200", "1000", "4000", None))
+        if self.rng.random() < 0.3:
+            broker = self.rng.choice(sorted(self.cluster.owners))
+            self._reconfigure(ConfigResourceType.BROKER, str(broker), ((name, value),))
+        else:
+            self._reconfigure(ConfigResourceType.CLUSTER, "", ((name, value),))
+
+    def throttle_replicas(self) -> None:
+        """Other replicas of the topic keep to the rates: all, or those of the moves of now."""
+        topic = self.cluster.topic()
+        if topic is None:
+            return
+        side = self.rng.choice(SIDES)
+        pairs = ",".join(
+            f"{record.partition}:{broker}"
+            for record in topic.partitions.values()
+            for broker in (
+                record.adding_replicas if side == "follower" else record.original_replicas
+            )
+        )
+        value = self.rng.choice(("*", "*", pairs, None)) or None
+        name = f"{side}.replication.throttled.replicas"
+        self._reconfigure(ConfigResourceType.TOPIC, topic.name, ((name, value),))
+
+    def end_throttles(self) -> None:
+        """At the end the rates are wide enough for everything, or there are none any more."""
+        if self.busy:
+            self._again(self.end_throttles)
+            return
+        self.busy = True
+        wide = self.rng.choice((None, str(10**9)))
+        self.cluster.sometimes["throttles: lifted" if wide is None else "throttles: widened"] += 1
+        names = [f"{side}.replication.throttled.rate" for side in SIDES]
+        own: dict[str, str | None] = dict.fromkeys(names)
+        changes = [ConfigChange(ConfigResourceType.CLUSTER, "", dict.fromkeys(names, wide))]
+        for broker in sorted(self.cluster.image.brokers):
+            changes.append(ConfigChange(ConfigResourceType.BROKER, str(broker), own))
+        self._end_throttles(AlterConfigs(tuple(changes)))
+
+    def _end_throttles(self, request: AlterConfigs) -> None:
+        def heard(answer: Any) -> None:
+            if isinstance(answer, ConfigsAltered):
+                failures = [each.failure for each in answer.resources if each.failure is not None]
+                assert all(each.code in MAY_REFUSE for each in failures), failures
+                self.busy = False
+                return
+            self._again(partial(self._end_throttles, request))
+
+        self._ask(ControllerProcess.serve_alter_configs, request, heard)
 
     def help_empty_partitions(self) -> None:
         """At the end, every second: have any live replica lead a partition that nobody may lead and

@@ -53,6 +53,9 @@ class BrokerCalls:
     def fetch(self, effect: SendReplicaFetch) -> None:
         def heard(fetched: Any) -> None:
             assert self._process.core is not None
+            throttles = self._process.throttles
+            if throttles is not None:
+                throttles.heard(effect.leader, fetched)
             self._process.step(
                 self._process.core.on_replica_fetched(
                     self._process.now_ms(),

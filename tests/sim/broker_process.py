@@ -14,6 +14,7 @@ from pylog import errors
 from pylog.model import CONSUMER_OFFSETS, BrokerEpoch, BrokerId, TopicPartition
 from pylog_broker.controller.settings import TRANSACTION_STATE
 from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.node.coordinators import CoordinatorShell
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.replication.messages import (
     ColdRead,
@@ -61,6 +62,7 @@ from tests.sim.shadows import Shadows
 from tests.sim.share_service import ShareService
 from tests.sim.sim_loop import SimLoop
 from tests.sim.stalled_disks import Syncing
+from tests.sim.throttles import Throttles
 from tests.sim.transaction_service import TransactionService
 from tests.sim.violation import Violation
 from tests.sim.workers import Pool
@@ -98,6 +100,7 @@ class BrokerProcess(Actor):
         self.groups: GroupService | None = None
         self.transactions: TransactionService | None = None
         self.shares: ShareService | None = None
+        self.throttles: Throttles | None = None
         self.membership = BrokerMembership(self)
         self._startup = BrokerStartup(self)
         self._tick_at = -1
@@ -121,6 +124,8 @@ class BrokerProcess(Actor):
             settings=self.core_settings,
             is_watched=lambda _topic: True,
         )
+        if self.cluster.swarm.throttles:
+            self.throttles = Throttles(self)
         self._leaderships = Leaderships(
             self.broker_id, self.cluster.led_by_epoch, self.cluster.sometimes
         )
@@ -156,6 +161,11 @@ class BrokerProcess(Actor):
         found = (self.groups, self.transactions, self.shares)
         return [each for each in found if each is not None]
 
+    @property
+    def shells(self) -> list[CoordinatorShell[Any]]:
+        """Those of its coordinators, one for each internal topic."""
+        return [shell for each in self.services for shell in each.shells]
+
     # ---- steps
 
     def run(self, fn: Callable[..., None], *args: Any) -> None:
@@ -185,6 +195,8 @@ class BrokerProcess(Actor):
         assert self.core is not None
         self._leaderships.hear(effects, self.core.partitions())
         states = self._check(effects)
+        if self.throttles is not None:
+            self.throttles.look()
         for effect in effects:
             self._perform(effect, states)
         self._arm()
@@ -305,6 +317,8 @@ class BrokerProcess(Actor):
             case ReplicaFetchDone(token, fetched):
                 assert isinstance(token, Call)
                 self.cluster.count_fetched(fetched)
+                if self.throttles is not None:
+                    self.throttles.told(token.value.replica_id, fetched)
                 token.answer(fetched)
             case SendReplicaFetch():
                 self.calls.fetch(effect)

@@ -37,7 +37,7 @@ from pylog_broker.metadata.records import (
 )
 from pylog_broker.replication.messages import ReplicaFailed, ReplicaFetched
 from pylog_broker.replication.settings import ReplicationSettings
-from tests.sim.administrator import Administrator
+from tests.sim.administrator import SIDES, Administrator
 from tests.sim.alterations import Alterations
 from tests.sim.broker_node import BrokerNode
 from tests.sim.broker_process import BrokerProcess
@@ -55,7 +55,7 @@ from tests.sim.scheduler import US_PER_MS, US_PER_S, Scheduler, Trace
 from tests.sim.shadows import Shadows
 from tests.sim.share_apps import ShareApps
 from tests.sim.sink_apps import SinkApps
-from tests.sim.swarm import Swarm, draw
+from tests.sim.swarm import INTERNAL_MOVES, Modes, Swarm, draw
 from tests.sim.transaction_apps import TransactionApps
 from tests.sim.violation import Violation
 
@@ -79,6 +79,7 @@ DRAWN = (
     "moves",
     "shares",
     "sinks",
+    "throttles",
 )
 
 
@@ -92,22 +93,12 @@ class Cluster:
         seed: int,
         trace: Trace | None = None,
         leaning: Callable[[Swarm], Swarm] = lambda swarm: swarm,
-        *,
-        groups: bool | None = None,
-        transactions: bool | None = None,
-        moves: bool | None = None,
-        racks: bool | None = None,
-        shares: bool = False,
-        sinks: bool = False,
+        modes: Modes = Modes(),  # noqa: B008 -- a value
     ) -> None:
-        """`leaning` changes what the seed has drawn. `groups`, `transactions`, `moves`, `racks`,
-        `shares`, `sinks`: see `draw`.
-        """
+        """`leaning` changes what the seed has drawn."""
         self.scheduler = Scheduler(seed, trace)
         rng = self.scheduler.rng
-        drawn = draw(
-            *map(rng, DRAWN), groups, transactions, moves, racks, shares=shares, sinks=sinks
-        )
+        drawn = draw(*map(rng, DRAWN), modes)
         self.swarm: Swarm = leaning(drawn)
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
@@ -396,17 +387,35 @@ class Cluster:
         for broker in known.replicas:
             if broker not in partition.replicas:
                 self.shadows.taken_away(broker, key)
+        name = self.image.topics_by_id[partition.topic_id].name
         if known.is_reassigning and not partition.is_reassigning:
             if partition.replicas == known.target_replicas:
-                self.sometimes["move ended"] += 1
-                gone = known.leader >= 0 and known.leader not in partition.replicas
-                self.sometimes["move took the leader away"] += gone
+                self._count_move(name, "move ended")
+                self._check_move_ended(known, partition, name)
+                if known.leader >= 0 and known.leader not in partition.replicas:
+                    self._count_move(name, "move took the leader away")
             else:
-                self.sometimes["move cancelled"] += 1
+                self._count_move(name, "move cancelled")
         elif known.is_reassigning:
-            self.sometimes["move replaced"] += 1
+            self._count_move(name, "move replaced")
         else:
-            self.sometimes["move begun"] += 1
+            self._count_move(name, "move begun")
+
+    def _count_move(self, topic: str, what: str) -> None:
+        self.sometimes[what] += 1
+        if is_internal(topic):
+            self.sometimes[f"moves: {topic}: {what}"] += 1
+
+    def _check_move_ended(
+        self, known: PartitionRecord, partition: PartitionRecord, topic: str
+    ) -> None:
+        """M: what a move adds is in sync at its end, and without those that leave there are
+        `min.insync.replicas`.
+        """
+        isr = partition.isr
+        least = min(self.min_isr_of(self.image, topic), len(partition.replicas))
+        if not set(known.adding_replicas) <= set(isr) or len(isr) < least:
+            raise Violation("M", f"{topic}: {known} has moved: {partition}; at least {least}")
 
     def _look_for_loss(
         self, known: PartitionRecord, partition: PartitionRecord, ghost: PartitionGhost
@@ -510,6 +519,9 @@ class Cluster:
             "delete.retention.ms": "0",
             "retention.ms": "-1",
         }
+        if swarm.throttles:
+            for side in SIDES:
+                config[f"{side}.replication.throttled.replicas"] = "*"
         if upkeep is not None:
             config |= {
                 "cleanup.policy": upkeep.policy,
@@ -564,6 +576,8 @@ class Cluster:
             self.shares.settle()
         if self.sinks is not None:
             self.sinks.settle()
+        if self.swarm.throttles:
+            self.administrator.end_throttles()
         self.administrator.help_empty_partitions()
         self._committed_at_heal = {key: g.committed_end for key, g in self.shadows.ghosts.items()}
         self._converge()
@@ -640,7 +654,7 @@ class Cluster:
         """
         swarm = self.swarm
         may = swarm.upkeep is not None or swarm.log_dirs > 1
-        losing = {"unregister", "unregister_eligible", "unclean", "move"}
+        losing = {"unregister", "unregister_eligible", "unclean", "move", *INTERNAL_MOVES}
         may = may or not losing.isdisjoint(swarm.faults) or swarm.groups is not None
         may = may or swarm.transactions is not None or swarm.shares is not None
         return may and any(

@@ -16,13 +16,16 @@ from pylog.records.batch import read_header
 from pylog.records.builder import ControlType, read_control
 from pylog.records.reader import iter_records
 from pylog_broker.api.context import RequestContext
+from pylog_broker.coordinator.runtime.shard import ShardPhase
 from pylog_broker.metadata.messages import EnsureInternalTopic, Failure, InternalTopicEnsured
+from pylog_broker.node.coordinators import CoordinatorShell
 from pylog_broker.node.internal_topics import InternalTopics
 from pylog_broker.protobuf.unary import AnyBound
 from pylog_broker.replication.messages import (
     AppendInternal,
     DeleteRecords,
     Effect,
+    LeadershipEnded,
     PartitionAck,
     Produce,
     ReadInternal,
@@ -205,6 +208,22 @@ class UnaryCalls:
         self._internal_topics = InternalTopics(
             self._ask_for_topic, lambda: (process.broker_id, process.broker_epoch)
         )
+
+    def note_end(self, shell: CoordinatorShell[Any], ended: LeadershipEnded) -> None:
+        """Count what a coordinator was in the middle of when its partition moved away from its
+        broker.
+        """
+        name, process = ended.topic_partition, self._process
+        record = process.image.partition(ended.topic_id, name.partition)
+        led = shell.runtime._led.get(name.partition)
+        if record is None or led is None or process.broker_id in record.replicas:
+            return
+        counted = f"moves: {name.topic}: coordinator moved away"
+        self._sometimes[counted] += 1
+        if led.shard.phase is ShardPhase.LOADING:
+            self._sometimes["moves: coordinator moved away while it loaded"] += 1
+        elif led.shard._machine._uncommitted:
+            self._sometimes[f"{counted} with decisions under way"] += 1
 
     async def _ask_for_topic(self, request: EnsureInternalTopic) -> InternalTopicEnsured | Failure:
         answer: InternalTopicEnsured | Failure | None

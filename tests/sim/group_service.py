@@ -21,7 +21,7 @@ from pylog_broker.api.groups.members import MembersHandler
 from pylog_broker.api.groups.streams import StreamsHandler
 from pylog_broker.coordinator.runtime.shard import ShardPhase
 from pylog_broker.metadata.image import MetadataDelta
-from pylog_broker.node.coordinators import Coordinators
+from pylog_broker.node.coordinators import Coordinators, CoordinatorShell
 from pylog_broker.node.group_coordinators import GroupShards
 from pylog_broker.protobuf.group_apis import group_apis
 from pylog_broker.replication.messages import (
@@ -74,6 +74,11 @@ class GroupService(UnaryCalls):
     def _new_id(self) -> str:
         return f"{self._ids.getrandbits(48):012x}"
 
+    @property
+    def shells(self) -> tuple[CoordinatorShell[Any], ...]:
+        """The shell of its coordinators."""
+        return (self.shards.shell,)
+
     # ---- what the replica manager and the metadata tell
 
     def perform(self, effect: Effect) -> None:
@@ -82,6 +87,7 @@ class GroupService(UnaryCalls):
             case LeadershipBegan():
                 self._leaderships.on_leadership_began(effect)
             case LeadershipEnded():
+                self.note_end(self.shards.shell, effect)
                 self._leaderships.on_leadership_ended(effect)
             case HighWatermarkMoved():
                 self._leaderships.on_high_watermark_moved(effect)

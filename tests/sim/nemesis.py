@@ -28,6 +28,7 @@ SHORT_MS_MAX = 600
 ATTEMPTS = 300
 LOOK_MS = 2
 UNREGISTERED_WITHIN_MS = 1_500
+LOADS_WITHIN_MS = 4_000
 CLOCK_STEPS_MS = (1_000, -1_000, 3_600_000, -3_600_000, 864_000_000, -864_000_000)
 
 
@@ -64,6 +65,10 @@ class Nemesis:
             "recreate": self._recreate,
             "grow": cluster.administrator.grow,
             "move": cluster.administrator.move,
+            "throttle_rate": cluster.administrator.throttle_rate,
+            "throttle_replicas": cluster.administrator.throttle_replicas,
+            "move_internal": cluster.administrator.move_internal,
+            "take_loading_away": self._take_loading_away,
             "reconfigure": cluster.administrator.reconfigure,
             "refuse_batches": cluster.administrator.refuse_batches,
             "reconfigure_cluster": cluster.administrator.reconfigure_cluster,
@@ -401,6 +406,23 @@ class Nemesis:
             cluster.administrator.unregister(node)
 
         self.when(lambda: eligible() is not None, forget, UNREGISTERED_WITHIN_MS)
+
+    def _take_loading_away(self) -> None:
+        """As soon as a coordinator reads its log, its partition leaves it."""
+
+        def loading() -> tuple[str, int] | None:
+            for node in self.cluster.brokers.values():
+                for shell in () if node.process is None else node.process.shells:
+                    for number in shell.runtime.loading:
+                        return shell.runtime.topic, number
+            return None
+
+        def take() -> None:
+            found = loading()
+            assert found is not None
+            self.cluster.administrator.take_from_leader(*found)
+
+        self.when(lambda: loading() is not None, take, LOADS_WITHIN_MS)
 
     def _recreate(self) -> None:
         # seldom: what a topic goes through in its life is worth more than its birth

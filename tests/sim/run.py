@@ -13,7 +13,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import ModuleType
 
+from pylog.model import CONSUMER_OFFSETS
 from pylog_broker.controller import metadata_batches
+from pylog_broker.controller.settings import SHARE_GROUP_STATE, TRANSACTION_STATE
 from pylog_broker.coordinator.groups.share import protocol
 from pylog_broker.coordinator.runtime import shard
 from pylog_broker.node import coordinators
@@ -21,6 +23,7 @@ from pylog_broker.node.share import persister
 from tests.sim.cluster import Cluster
 from tests.sim.nemesis import Nemesis
 from tests.sim.scheduler import US_PER_S, Trace
+from tests.sim.swarm import Modes
 from tests.sim.variant import overridden
 from tests.sim.variants import VARIANTS
 from tests.sim.violation import Violation
@@ -308,6 +311,39 @@ REQUIRED_OF_SHARES = (
 )
 """The same for share groups, in seeds that have them."""
 
+REQUIRED_OF_INTERNAL_MOVES = (
+    "move begun",
+    "move ended",
+    "move took the leader away",
+    "move cancelled",
+    "move replaced",
+    "coordinator moved away",
+    "coordinator moved away with decisions under way",
+)
+"""The same for each internal topic that moves, in seeds that have its coordinators."""
+
+MOVED_WHILE_IT_LOADED = "moves: coordinator moved away while it loaded"
+"""The same for all of them together."""
+
+REQUIRED_OF_THROTTLES = (
+    "leader counted",
+    "follower counted",
+    "leader holds back",
+    "follower holds back",
+    "lifted",
+    "widened",
+)
+"""The same for throttled moves, in seeds that have them."""
+
+REQUIRED_OF_OFFSETS = (
+    "offsets altered",
+    "offsets deleted",
+    "offsets refused: NonEmptyGroup",
+    "state begun anew",
+    "delivered after an alteration",
+)
+"""The same for share groups whose offsets are altered."""
+
 
 REQUIRED_OF_SINKS = (
     # calls, and what coordinators refuse
@@ -383,18 +419,9 @@ def run_seed(
     seed: int,
     variant: str = "production",
     echo: Callable[[str], None] | None = None,
-    *,
-    groups: bool = False,
-    transactions: bool = False,
-    moves: bool = False,
-    shares: bool = False,
-    sinks: bool = False,
+    **modes: bool,
 ) -> Outcome:
-    """Run one seed from start to end. `groups`: with groups of consumers, whatever it draws;
-    `transactions`: likewise with transactional producers; `moves`: with partitions that move;
-    `shares`: with share groups, in place of other groups and of transactions; `sinks`: with queries
-    whose batches count once, in place of groups.
-    """
+    """Run one seed from start to end, in those `Modes`."""
     trace = Trace(echo=echo)
     # recovery warns of every cut tail, and here that is the daily bread
     for name in ("pylog_broker", "pylog"):
@@ -403,17 +430,7 @@ def run_seed(
     gc.freeze()  # what was there before it need not be looked at
     try:
         with VARIANTS[variant].installed() as installed:
-            cluster = Cluster(
-                seed,
-                trace,
-                installed.leaning,
-                groups=groups or installed.groups,
-                transactions=transactions or installed.transactions,
-                moves=moves or installed.moves,
-                racks=installed.racks,
-                shares=shares or installed.shares,
-                sinks=sinks or installed.sinks,
-            )
+            cluster = Cluster(seed, trace, installed.leaning, installed.modes(modes))
             invariant = report = ""
             try:
                 _run(cluster)
@@ -422,7 +439,7 @@ def run_seed(
             except Exception:  # noqa: BLE001 - whatever a core raises is a finding
                 invariant, report = "raised", traceback.format_exc()
             if invariant:
-                flags = _flags(groups, transactions, moves, shares, sinks)
+                flags = "".join(f" --{name}" for name in modes if modes[name])
                 report = _failure(seed, variant, report, cluster, flags)
             cluster.scheduler.close()
             return Outcome(
@@ -467,17 +484,6 @@ def _run_to_the_end(cluster: Cluster) -> None:
     cluster.check_end()
 
 
-def _flags(groups: bool, transactions: bool, moves: bool, shares: bool, sinks: bool) -> str:
-    given = (
-        (groups, "groups"),
-        (transactions, "transactions"),
-        (moves, "moves"),
-        (shares, "shares"),
-        (sinks, "sinks"),
-    )
-    return "".join(f" --{name}" for wanted, name in given if wanted)
-
-
 def _failure(seed: int, variant: str, report: str, cluster: Cluster, flags: str) -> str:
     lines = cluster.scheduler.trace.lines()
     return "\n".join(
@@ -505,15 +511,11 @@ def run_seeds(
     variant: str = "production",
     *,
     stop_at_failure: bool = False,
-    groups: bool = False,
-    transactions: bool = False,
-    moves: bool = False,
-    shares: bool = False,
-    sinks: bool = False,
     heard: Callable[[Outcome], None] | None = None,
+    **modes: bool,
 ) -> list[Outcome]:
     """Run many seeds, over `jobs` processes; outcomes in the order of the seeds."""
-    work = [(seed, variant, groups, transactions, moves, shares, sinks) for seed in seeds]
+    work = [(seed, variant, modes) for seed in seeds]
     found: list[Outcome] = []
     if jobs <= 1:
         for each in work:
@@ -535,24 +537,16 @@ def run_seeds(
     return found
 
 
-def _one(work: tuple[int, str, bool, bool, bool, bool, bool]) -> Outcome:
-    seed, variant, groups, transactions, moves, shares, sinks = work
-    return run_seed(
-        seed,
-        variant,
-        groups=groups,
-        transactions=transactions,
-        moves=moves,
-        shares=shares,
-        sinks=sinks,
-    )
+def _one(work: tuple[int, str, dict[str, bool]]) -> Outcome:
+    seed, variant, modes = work
+    return run_seed(seed, variant, **modes)
 
 
-def never_happened(
-    outcomes: Iterable[Outcome], *, shares: bool = False, sinks: bool = False
-) -> list[str]:
-    """The names of REQUIRED, and of those required of groups and transactions, that no run has
-    seen; `shares`, `sinks`: of those required of share groups, or of sinks."""
+def never_happened(outcomes: Iterable[Outcome], **asked: bool) -> list[str]:
+    """The names of what is required in these `Modes` and no run has seen: of the last of them that
+    has such names; of `moves`, of each internal topic that there is.
+    """
+    modes = Modes(**asked)
     total: Counter[str] = Counter()
     for outcome in outcomes:
         total += outcome.sometimes
@@ -561,8 +555,25 @@ def never_happened(
         *(f"groups: {name}" for name in REQUIRED_OF_GROUPS),
         *(f"transactions: {name}" for name in REQUIRED_OF_TRANSACTIONS),
     )
-    if shares:
+    if modes.shares:
         wanted = tuple(f"shares: {name}" for name in REQUIRED_OF_SHARES)
-    if sinks:
+    if modes.sinks:
         wanted = tuple(f"sinks: {name}" for name in REQUIRED_OF_SINKS)
+    moving: tuple[str, ...] = ()
+    if modes.moves:
+        moving += (CONSUMER_OFFSETS,) if modes.groups or modes.shares else ()
+        moving += (TRANSACTION_STATE,) if modes.transactions else ()
+        moving += (SHARE_GROUP_STATE,) if modes.shares else ()
+    if moving:
+        wanted = (
+            MOVED_WHILE_IT_LOADED,
+            *(f"moves: {topic}: {name}" for topic in moving for name in REQUIRED_OF_INTERNAL_MOVES),
+        )
+    if modes.throttles:
+        wanted = (
+            *(f"throttles: {name}" for name in REQUIRED_OF_THROTTLES),
+            *(name for name in REQUIRED if name.startswith("move ")),
+        )
+    if modes.offsets:
+        wanted = tuple(f"shares: {name}" for name in REQUIRED_OF_OFFSETS)
     return [name for name in wanted if not total[name]]

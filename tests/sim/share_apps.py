@@ -17,6 +17,7 @@ from pylog_broker.group_settings import GroupSettings, SameSettings
 from tests.sim.scheduler import US_PER_MS
 from tests.sim.share_ghost import ShareGhost
 from tests.sim.share_members import ShareMember, ShareMemberSettings
+from tests.sim.share_offsets import ShareOffsets
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
@@ -73,6 +74,8 @@ class ShareApps:
             for number in range(swarm.members)
         ]
         self._members: list[ShareMember] = []
+        self._emptied: set[str] = set()
+        self._offsets = ShareOffsets(cluster, self) if swarm.alters else None
         self._is_over = False
 
     @property
@@ -103,6 +106,8 @@ class ShareApps:
         """One member after the other."""
         for place in self._places:
             self._later(self._rng.expovariate(1 / 700), self._fill, place)
+        if self._offsets is not None:
+            self._offsets.start()
         self._next()
 
     def _later(self, wait_ms: float, fn: object, *args: object) -> None:
@@ -110,6 +115,8 @@ class ShareApps:
 
     def _fill(self, place: _Place) -> None:
         if place.member is not None and place.member.alive:
+            return
+        if place.group_id in self._emptied:
             return
         swarm, rng = self._swarm, self._rng
         place.lives += 1
@@ -132,6 +139,25 @@ class ShareApps:
         member.hear(member.start)
         if self._is_over:
             member.hear(member.settle)
+
+    def empty(self, group_id: str) -> None:
+        """All members of the group leave or die, and no others come before `fill`."""
+        self._emptied.add(group_id)
+        for place in self._places:
+            member = place.member
+            if place.group_id != group_id or member is None or not member.alive:
+                continue
+            if self._rng.random() < 0.5:
+                member.crash()
+            else:
+                member.hear(member.close)
+
+    def fill(self, group_id: str) -> None:
+        """Members take the group's places again."""
+        self._emptied.discard(group_id)
+        for place in self._places:
+            if place.group_id == group_id:
+                self._later(self._away_ms(), self._fill, place)
 
     def ended(self, member: ShareMember) -> None:
         """A member has closed; another one comes, sooner or later."""
@@ -190,6 +216,9 @@ class ShareApps:
     def settle(self) -> None:
         """Every place has a member, and all users are good."""
         self._is_over = True
+        self._emptied.clear()
+        if self._offsets is not None:
+            self._offsets.is_over = True
         kept = [place.member for place in self._places]
         for member in self._members:
             member.machine.resume()
@@ -211,12 +240,13 @@ class ShareApps:
                 found.append(f"{place.group_id} lacks member {place.number}")
             else:
                 found += [f"{member.name} waits for {what}" for what in member.waits_for]
-        for group_id in self._group_ids:
+        for group_id in self.group_ids:
             found += [f"{group_id}: {what}" for what in self.ghost.unfinished(group_id).values()]
         return found
 
     @property
-    def _group_ids(self) -> list[str]:
+    def group_ids(self) -> list[str]:
+        """The groups."""
         return [*dict.fromkeys(place.group_id for place in self._places)]
 
     @property
@@ -227,6 +257,6 @@ class ShareApps:
             return 0
         return sum(
             self.ghost.left(group_id, topic.topic_id, number)
-            for group_id in self._group_ids
+            for group_id in self.group_ids
             for number in topic.partitions
         )

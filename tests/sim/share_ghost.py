@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 COMPARED_SHARE = 4
 """One occasion in so many to compare memory with the log is taken, as that takes long."""
 OVERDUE_MS = 50
+ANSWERED_WITHIN_US = 2_500_000
 CLOCKS_MS = 2
 """Clocks are read in whole milliseconds."""
 
@@ -95,6 +96,12 @@ class ShareGhost:
         """By leader epoch, partitions whose leader began again without having heard what became of
         a write: that may be committed after it has."""
         self._comparisons: Counter[str] = Counter()
+        self._asked: dict[SharePartitionKey, set[int]] = {}
+        """The offsets at which administrators want partitions to begin."""
+        self._promised: set[SharePartitionKey] = set()
+        """Those of which the last one who asked was told that they begin there."""
+        self._begun_at: dict[SharePartitionKey, int] = {}
+        self._begun_us: dict[SharePartitionKey, int] = {}
 
     # ---- the logs
 
@@ -136,6 +143,47 @@ class ShareGhost:
                 )
             self._sometimes["shares: record gone before it was read"] += 1
 
+    def began_anew(self, place: SharePartitionKey, start: int) -> bool:
+        """See `Judge`. The reasons of before count no more. An alteration that was broken off, so
+        that nobody was told that it is done, may come to nothing when members come.
+        """
+        asked = self._asked.get(place, set())
+        is_broken_off = start == NOWHERE and bool(asked) and place not in self._promised
+        if start not in asked and not is_broken_off:
+            return False
+        self._sometimes["shares: state begun anew"] += 1
+        self._begun_at[place] = start
+        self._begun_us[place] = self._cluster.scheduler.now_us
+        for key in [each for each in self._reasons if each[0] == place]:
+            del self._reasons[key]
+        return True
+
+    # ---- administrators
+
+    def asked(self, key: SharePartitionKey, start: int) -> None:
+        """Somebody wants the group to begin there, and will ask for it."""
+        self._asked.setdefault(key, set()).add(start)
+        self._promised.discard(key)
+
+    def altered(self, key: SharePartitionKey, start: Offset) -> None:
+        """I10: the answer says that it begins there. A member that is out of its group without
+        knowing it may have had records of it since.
+        """
+        written = self.written(key)
+        if written is None or self._begun_at.get(key) != start:
+            raise Violation("I10", f"{key} is told to begin at {start}; {written}")
+        self._promised.add(key)
+
+    def deleted(self, key: SharePartitionKey, state_epoch: int) -> None:
+        """I10: the answer says that there is no state of that epoch any more. One that was made and
+        that nobody has begun to read says nothing, and may be there.
+        """
+        written = self.written(key)
+        if written is None or written.start == NOWHERE:
+            return
+        if written.state_epoch == state_epoch:
+            raise Violation("I10", f"{key} is told to have no state; {written}")
+
     def is_gone(self, key: SharePartitionKey, offset: int) -> bool:
         """Whether nobody need find the record in the log any more."""
         return offset < self._cluster.shadows.ghost(key.topic_id, key.partition).deleted_to
@@ -160,8 +208,14 @@ class ShareGhost:
         return None if deadline_ms is None else deadline_ms + OVERDUE_MS
 
     def _is_current(self, led: LedSharePartition, written: Written | None) -> bool:
-        """Whether nobody leads the partition in a later epoch, by the log of its state."""
-        return written is not None and written.leader_epoch == led.leader_epoch
+        """Whether nobody leads the partition in a later epoch, by the log of its state, and the
+        state is not another one since the leader has read it.
+        """
+        return (
+            written is not None
+            and written.leader_epoch == led.leader_epoch
+            and written.state_epoch == led.state_epoch
+        )
 
     def _is_unsure(self, led: LedSharePartition) -> bool:
         return (led.key, int(led.leader_epoch)) in self._unsure
@@ -205,6 +259,8 @@ class ShareGhost:
                 raise Violation(
                     "S", f"{process.name}: {led.name} delivers {offset}, {held}; {written}"
                 )
+            if key in self._begun_us:
+                self._sometimes["shares: delivered after an alteration"] += 1
         else:
             self._sometimes["shares: delivered by a leader that was replaced"] += 1
         lock_us = (held.until_ms - process.now_ms()) * US_PER_MS
@@ -222,7 +278,9 @@ class ShareGhost:
         key = led.key
         if why == ACCEPTED and (before.member, key, offset) not in self._accepting:
             raise Violation("S", f"{led.name}: nobody has accepted {offset}, {before}")
-        self._reasons.setdefault((key, int(led.leader_epoch)), {})[offset] = why
+        written = self.written(key)
+        if written is None or written.state_epoch == led.state_epoch:
+            self._reasons.setdefault((key, int(led.leader_epoch)), {})[offset] = why
 
     def ended(self, led: LedSharePartition, error: PylogError) -> None:
         """A leader has nothing more to do with the partition."""
@@ -254,6 +312,9 @@ class ShareGhost:
         written = self.written(key)
         if written is None:
             return  # the topic is gone
+        begun_us = self._begun_us.get(key)
+        if begun_us is not None and self._cluster.scheduler.now_us < begun_us + ANSWERED_WITHIN_US:
+            return  # of the state before, which is no more
         is_unsure = (key, written.leader_epoch) in self._unsure
         for index, offset in enumerate(range(first, last + 1)):
             word = Acknowledgement(types[index] if len(types) > 1 else types[0])

@@ -72,6 +72,9 @@ class Judge(Protocol):
     def finished(self, place: SharePartitionKey, offset: int, leader_epoch: int) -> None:
         """The leader of that epoch says so, and it is committed."""
 
+    def began_anew(self, place: SharePartitionKey, start: int) -> bool:
+        """The state begins there in another epoch. Whether somebody has asked for that."""
+
 
 class ShareLog:
     """The log of one partition of the internal topic, up to what is committed."""
@@ -94,7 +97,8 @@ class ShareLog:
                 self.written.pop(place, None)
             return
         if is_snapshot and (before is None or value.state_epoch > before.state_epoch):
-            if before is not None and before.start != NOWHERE:
+            is_asked = self._judge.began_anew(place, value.start_offset)
+            if before is not None and before.start != NOWHERE and not is_asked:
                 raise Violation("S", f"{place} begins anew with {value}; there was {before}")
             self.written[place] = _begun(value)
             return

@@ -224,6 +224,11 @@ class ShareService(UnaryCalls):
             each.api.key: each for each in self.shares.broker_apis()
         }
 
+    @property
+    def shells(self) -> tuple[CoordinatorShell[Any], ...]:
+        """The shells of the coordinators of groups, and of their state."""
+        return (self.groups.shell, self.shares.shell)
+
     # ---- what the replica manager and the metadata tell
 
     def perform(self, effect: Effect) -> None:
@@ -232,6 +237,11 @@ class ShareService(UnaryCalls):
             case LeadershipBegan():
                 self._leaderships.on_leadership_began(effect)
             case LeadershipEnded():
+                topic = effect.topic_partition.topic
+                if topic == SHARE_GROUP_STATE:
+                    self.note_end(self.shares.shell, effect)
+                elif topic == CONSUMER_OFFSETS:
+                    self.note_end(self.groups.shell, effect)
                 self._leaderships.on_leadership_ended(effect)
             case HighWatermarkMoved():
                 self._leaderships.on_high_watermark_moved(effect)

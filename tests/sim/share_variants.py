@@ -16,7 +16,7 @@ from pylog_broker.coordinator.runtime.shard import Shard
 from pylog_broker.coordinator.share_state.coordinator import ShareCoordinator
 from pylog_broker.node.share.persister import Persister
 from pylog_broker.share import share_partition
-from pylog_broker.share.persisted import ReadState, StateRead, WriteState
+from pylog_broker.share.persisted import InitializeState, ReadState, StateRead, WriteState
 from pylog_broker.share.record_states import RecordState
 from pylog_broker.share.share_partition import SharePartition
 from tests.sim.group_variants import loaded_by_the_first_slice, replies_at_once
@@ -83,6 +83,8 @@ async def _as_if_it_were_there(self: Persister, request: WriteState) -> None:
 # ---- the coordinator of their state --------------------------------------------------------------
 
 _production_read = ShareCoordinator.read
+_production_write = ShareCoordinator.write
+_production_initialize = ShareCoordinator.initialize
 
 
 def _any_leader(_self: ShareCoordinator, *_args: object) -> None:
@@ -112,6 +114,23 @@ def _unnoticed(
 
 def _all_is_redundant(self: ShareCoordinator) -> Offset:
     return self._next_offset
+
+
+def _of_any_state(
+    self: ShareCoordinator, wall_ms: int, request_id: Any, request: WriteState
+) -> Decision:
+    present = self.partitions.get(request.key)
+    if present is not None:
+        request = request._replace(state_epoch=present.state_epoch)
+    return _production_write(self, wall_ms, request_id, request)
+
+
+def _only_once(
+    self: ShareCoordinator, wall_ms: int, request_id: Any, request: InitializeState
+) -> Decision:
+    if request.key in self.partitions:
+        return Decision(effects=[Reply(request_id, None)])
+    return _production_initialize(self, wall_ms, request_id, request)
 
 
 # ---- members -------------------------------------------------------------------------------------
@@ -239,6 +258,21 @@ SHARE_VARIANTS: dict[str, Variant] = {
         ((Shard, "load", loaded_by_the_first_slice),),
         leaning=_with(among=LEADERS_CHANGE, slice_bytes=150),
         shares=True,
+    ),
+    "write_of_another_state": Variant(
+        "The coordinator of the state lets a leader write that has read the state before",
+        ((ShareCoordinator, "write", _of_any_state),),
+        leaning=_with("crash", among=("session_breaks",), tells_of_connections=False),
+        caught_by=3,
+        shares=True,
+        offsets=True,
+    ),
+    "altered_in_words": Variant(
+        "I10: offsets of a group that has some are said to be altered, and are not",
+        ((ShareCoordinator, "initialize", _only_once),),
+        leaning=_with("crash", among=LEADERS_CHANGE),
+        shares=True,
+        offsets=True,
     ),
     "handed_out_after_the_lock": Variant(
         "A member hands out records that lay in its buffer until their lock was over",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from pylog.config import LONG_MAX
 from pylog_broker.controller.metadata_batches import BATCH_RECORDS_MAX
@@ -166,6 +167,12 @@ class GroupSwarm:
 RACKS_SHARE = 0.2
 MOVES_SHARE = 0.2
 
+THROTTLES = ("throttle_rate", "throttle_rate", "throttle_replicas")
+"""Another rate for copies of replicas that are out of sync, or other replicas that keep to it."""
+
+INTERNAL_MOVES = ("move_internal", "take_loading_away")
+"""A partition of an internal topic moves; one moves whose coordinator is just reading its log."""
+
 TRANSACTIONS_SHARE = 0.3
 
 PRODUCER_FAULTS = ("crash", "zombie", "stall", "pause")
@@ -218,6 +225,7 @@ class ShareSwarm:
     prune_ms: int
     slice_bytes: int  # of a log that is loaded
     small_slice_bytes: int  # more is decoded beside the loop
+    alters: bool = False  # an administrator alters and deletes their offsets
 
 
 DRIVER_FAULTS = ("crash", "lonely", "double", "pause", "worker", "worker_pause", "old", "operator")
@@ -285,7 +293,32 @@ class Swarm:
     transactions: TransactionSwarm | None = None
     shares: ShareSwarm | None = None
     sinks: SinkSwarm | None = None
+    throttles: bool = False  # moves are throttled now and then
     racks: int = 0  # that the brokers stand in; consumers read the replica in their own
+
+
+class Modes(NamedTuple):
+    """The kinds of events that somebody asks a seed for; None: there are some where the seed draws
+    them.
+    """
+
+    groups: bool | None = None
+    """Groups of consumers."""
+    transactions: bool | None = None
+    """Transactional producers."""
+    moves: bool | None = None
+    """Partitions that move to other brokers: asked for, also those of the internal topics that
+    there are; those that a seed draws are of other topics."""
+    racks: bool | None = None
+    """Racks, and consumers that read the replica in theirs."""
+    shares: bool = False
+    """Share groups, in place of other groups and of transactions."""
+    sinks: bool = False
+    """Queries whose batches count once, in place of groups."""
+    throttles: bool = False
+    """Partitions that move at a rate."""
+    offsets: bool = False
+    """An administrator who alters the offsets of share groups."""
 
 
 def draw(
@@ -304,22 +337,14 @@ def draw(
     moves_rng: random.Random,
     shares_rng: random.Random,
     sinks_rng: random.Random,
-    groups: bool | None = None,
-    transactions: bool | None = None,
-    moves: bool | None = None,
-    racks: bool | None = None,
-    *,
-    shares: bool = False,
-    sinks: bool = False,
+    throttles_rng: random.Random,
+    modes: Modes,
 ) -> Swarm:
-    """The parameters of one seed. `groups`, `transactions`, `moves`, `racks`: whether there are
-    some; None: as drawn, too. A seed without them is what it was before there were any. `shares`:
-    whether there are share groups, beside which there are no other groups and no transactions.
-    `sinks`: whether there are queries whose batches count once, beside which there are no groups.
+    """The parameters of one seed, in those modes. A seed without one of them is what it was before
+    there was any.
     """
-    if shares:
-        groups = transactions = False
-    if sinks:
+    groups, transactions, moves = modes.groups, modes.transactions, modes.moves
+    if modes.shares or modes.sinks:
         groups = transactions = False
     swarm = _draw(rng, clients_rng)
     late = rng.random() < LATE_LIVES_SHARE
@@ -363,16 +388,23 @@ def draw(
     drawn = transactions_rng.random() < TRANSACTIONS_SHARE and swarm.groups is None
     if drawn if transactions is None else transactions:
         swarm = with_transactions(swarm, transactions_rng)
-    if shares:
+    if modes.shares:
         swarm = with_shares(swarm, shares_rng)
-    if sinks:
+    if modes.sinks:
         swarm = with_sinks(swarm, sinks_rng)
+    if modes.offsets and swarm.shares is not None:
+        faults = tuple(fault for fault in swarm.faults if fault != "recreate") or ("kill",)
+        swarm = replace(swarm, faults=faults, shares=replace(swarm.shares, alters=True))
     drawn = racks_rng.random() < RACKS_SHARE
-    if (drawn if racks is None else racks) and swarm.brokers > 1:
+    if (drawn if modes.racks is None else modes.racks) and swarm.brokers > 1:
         swarm = replace(swarm, racks=racks_rng.choice((2, 3)))
     drawn = moves_rng.random() < MOVES_SHARE and not late
     if drawn if moves is None else moves:
         swarm = with_moves(swarm, moves_rng)
+    if modes.throttles:
+        swarm = with_throttles(swarm, throttles_rng)
+    if moves and (swarm.groups or swarm.transactions or swarm.shares):
+        swarm = with_internal_moves(swarm, moves_rng)
     return swarm
 
 
@@ -381,6 +413,28 @@ def with_moves(swarm: Swarm, rng: random.Random) -> Swarm:
     brokers = max(swarm.brokers, swarm.replication_factor + rng.choice((1, 1, 2)))
     times = rng.choice((1, 2, 4))
     return replace(swarm, brokers=brokers, faults=(*swarm.faults, *("move",) * times))
+
+
+def with_throttles(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Partitions move, and what is copied for that keeps to a rate now and then."""
+    swarm = with_moves(swarm, rng)
+    times = rng.choice((1, 2, 4))
+    return replace(
+        swarm,
+        throttles=True,
+        faults=(*swarm.faults, *THROTTLES * times, *("move",) * times),
+        fault_interval_ms=min(swarm.fault_interval_ms, 700.0),
+    )
+
+
+def with_internal_moves(swarm: Swarm, rng: random.Random) -> Swarm:
+    """The partitions of coordinators move as well, while their clients are at work."""
+    times = rng.choice((2, 4, 8))
+    return replace(
+        swarm,
+        faults=(*swarm.faults, *INTERNAL_MOVES * times),
+        fault_interval_ms=min(swarm.fault_interval_ms, 1_500.0),
+    )
 
 
 def with_transactions(swarm: Swarm, rng: random.Random) -> Swarm:

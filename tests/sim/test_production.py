@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.sim.run import never_happened, run_seeds
+from tests.sim.run import never_happened, run_seed, run_seeds
 
 pytestmark = pytest.mark.sim
 
@@ -51,6 +51,35 @@ def test_seeds_of_sinks() -> None:
     if len(seeds) >= 100:
         missing = never_happened(outcomes, sinks=True)
         assert not missing, f"seeds from {seeds.start}: nothing of this was tried"
+
+
+@pytest.mark.parametrize(
+    ("seed", "mode"), [(6100003, "groups"), (6200007, "transactions"), (6300004, "shares")]
+)
+def test_internal_topics_move(seed: int, mode: str) -> None:
+    outcome = run_seed(
+        seed,
+        groups=mode == "groups",
+        transactions=mode == "transactions",
+        moves=True,
+        shares=mode == "shares",
+    )
+    assert not outcome.invariant, outcome.report
+    moved = [name for name in outcome.sometimes if name.endswith(": coordinator moved away")]
+    assert moved, f"seed {seed}: no coordinator has moved"
+
+
+@pytest.mark.parametrize("seed", [6400000, 6400001])
+def test_moves_keep_to_a_rate(seed: int) -> None:
+    outcome = run_seed(seed, throttles=True)
+    assert not outcome.invariant, outcome.report
+    assert outcome.sometimes["throttles: leader holds back"], f"seed {seed}: nothing was held back"
+
+
+def test_offsets_of_share_groups_are_altered() -> None:
+    outcome = run_seed(6500003, shares=True, offsets=True)
+    assert not outcome.invariant, outcome.report
+    assert outcome.sometimes["shares: delivered after an alteration"]
 
 
 def test_the_trace_does_not_depend_on_the_hash_seed() -> None:

@@ -26,7 +26,7 @@ from pylog_broker.coordinator.runtime.shard import ShardPhase
 from pylog_broker.coordinator.transactions.messages import AddPartitions, PartitionsAdded
 from pylog_broker.kafka.broker_apis import AnyBoundBrokerApi
 from pylog_broker.kafka.transaction_calls import transaction_apis as broker_transaction_apis
-from pylog_broker.node.coordinators import Coordinators
+from pylog_broker.node.coordinators import Coordinators, CoordinatorShell
 from pylog_broker.node.transaction_coordinators import (
     CoordinatorCalls,
     MarkerSenders,
@@ -141,6 +141,11 @@ class TransactionService(UnaryCalls):
                 self._ghost.answered_added(self._process.name, identity, partition)
         return given
 
+    @property
+    def shells(self) -> tuple[CoordinatorShell[Any], ...]:
+        """The shell of its coordinators."""
+        return (self.shards.shell,)
+
     # ---- what the replica manager tells
 
     def perform(self, effect: Effect) -> None:
@@ -151,6 +156,7 @@ class TransactionService(UnaryCalls):
                     self._sometimes["transactions: coordinator changed during prepare"] += 1
                 self._leaderships.on_leadership_began(effect)
             case LeadershipEnded():
+                self.note_end(self.shards.shell, effect)
                 self._leaderships.on_leadership_ended(effect)
             case HighWatermarkMoved():
                 self._leaderships.on_high_watermark_moved(effect)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from tests.sim.swarm import Swarm
+from tests.sim.swarm import Modes, Swarm
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,13 @@ class Variant:
     moves: bool | None = False  # and whether partitions move to other brokers
     shares: bool = False  # and share groups, in place of both
     sinks: bool = False  # and queries whose batches count once, in place of groups
+    throttles: bool = False  # and whether moves are throttled
+    offsets: bool = False  # and whether offsets of share groups are altered
     racks: bool | None = False  # and whether consumers read the replica in their rack
+
+    def modes(self, asked: Mapping[str, bool]) -> Modes:
+        """The modes of its seeds, with those that are asked for."""
+        return Modes(**{name: asked.get(name) or getattr(self, name) for name in Modes._fields})
 
     @contextmanager
     def installed(self) -> Iterator[Variant]:

@@ -94,9 +94,11 @@ from pylog_broker.storage.segments.flush_task import FlushTask
 from pylog_broker.storage.segments.retention import RetentionClock
 from tests.sim.broker_calls import BrokerCalls
 from tests.sim.group_variants import GROUP_VARIANTS
+from tests.sim.move_variants import MOVE_VARIANTS
 from tests.sim.share_variants import SHARE_VARIANTS
 from tests.sim.sink_variants import SINK_VARIANTS
 from tests.sim.swarm import Swarm, Upkeep, late_lives
+from tests.sim.throttle_variants import THROTTLE_VARIANTS
 from tests.sim.transaction_variants import TRANSACTION_VARIANTS
 from tests.sim.variant import Variant
 
@@ -1003,8 +1005,10 @@ VARIANTS: dict[str, Variant] = {
         "the cores as they are", groups=None, transactions=None, moves=None, racks=None
     ),
     **GROUP_VARIANTS,
+    **MOVE_VARIANTS,
     **SHARE_VARIANTS,
     **SINK_VARIANTS,
+    **THROTTLE_VARIANTS,
     **TRANSACTION_VARIANTS,
     "cut_at_high_watermark": Variant(
         "B-R1: a new follower cuts its log at its own high watermark",

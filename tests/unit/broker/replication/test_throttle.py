@@ -140,3 +140,14 @@ def test_a_throttle_that_is_taken_away_lets_go_at_once(tmp_path: Path, side: str
     group.tell()
     group.advance(2_000)
     assert set(group.record().isr) == {1, 2, 3}
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_replica_that_has_joined_the_isr_waits_no_more(tmp_path: Path, side: str) -> None:
+    group = throttled(tmp_path, side, "*")
+    group.advance(5_300)
+    assert group.marks(3)[2] < BATCHES
+    group.set_isr(1, 2, 3)  # commits wait for it from now on
+    group.tell()
+    group.run()  # and no time passes
+    assert group.marks(3)[2] == BATCHES
