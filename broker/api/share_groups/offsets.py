@@ -192,6 +192,9 @@ class ShareOffsetsHandler:
     ) -> list[DeletedOffsets]:
         """The outcome of each topic, in order. Raises InvalidGroupId, InvalidRequest,
         GroupIdNotFound, and NonEmptyGroup while the group has members.
+
+        All partitions of the topic lose their state, also those of which the group knows none: a
+        request that broke off in the middle may have left it.
         """
         group_id = request.group_id
         check_group_id(group_id)
@@ -202,6 +205,10 @@ class ShareOffsetsHandler:
             group_id, lambda shard, number, _: shard.share.state_of(number, group_id)
         )
         wanted = frozenset(ids.values())
+        there = {
+            TopicIdPartition(ids[name], each) for name in ids for each in topics[name].partitions
+        }
+        there |= {each for each in known if each.topic_id in wanted}
         await self._call(
             group_id, lambda shard, number, _: shard.share.forget_topics(number, group_id, wanted)
         )
@@ -212,7 +219,7 @@ class ShareOffsetsHandler:
                 error = UnknownTopicOrPartition(f"there is no topic {name!r}")
                 answers.append(DeletedOffsets(name, failure_of(error)))
                 continue
-            found = [each for each in known if each.topic_id == topic_id]
+            found = [each for each in there if each.topic_id == topic_id]
             try:
                 await self._states.delete(group_id, found)
             except PylogError as error:
@@ -220,7 +227,7 @@ class ShareOffsetsHandler:
             else:
                 answers.append(DeletedOffsets(name, None, topic_id))
         # Somebody may have joined before the state was gone.
-        lost = frozenset(each for each in known if each.topic_id in wanted)
+        lost = frozenset(there)
         await self._call(
             group_id, lambda shard, number, _: shard.share.state_lost(number, group_id, lost)
         )
