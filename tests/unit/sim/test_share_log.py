@@ -29,6 +29,12 @@ class Judge:
 
     def __init__(self) -> None:
         self.told: list[tuple[int, int]] = []
+        self.asked: set[int] = set()
+        """Starts at which somebody has asked to begin anew."""
+
+    def began_anew(self, place: SharePartitionKey, start: int) -> bool:
+        assert place == PLACE
+        return start in self.asked
 
     def finished(self, place: SharePartitionKey, offset: int, leader_epoch: int) -> None:
         assert place == PLACE
@@ -112,6 +118,16 @@ def test_what_must_not_be_in_the_log(record: Record) -> None:
     log = taken(Judge(), *HISTORY[:4])
     with pytest.raises(Violation):
         log.take(record, Offset(4))
+
+
+def test_state_begins_anew_where_somebody_asks_for_it() -> None:
+    judge = Judge()
+    log = taken(judge, *HISTORY[:4])
+    judge.asked.add(42)
+    log.take(snapshot(0, 4, 0, 42), Offset(4))
+    assert log.written == {PLACE: Written(0, 4, 0, 42)}
+    with pytest.raises(Violation):
+        log.take(snapshot(0, 5, 0, 41), Offset(5))
 
 
 def test_nothing_is_updated_that_has_no_state() -> None:
