@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQueryListener
 
-from tests.verify.placed_kills import PlacedDataSource
+from tests.verify.placed_kills import FOLDER_VARIABLE, PlacedDataSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,9 +106,12 @@ def main() -> int:
         frame = frame.mapInArrow(slow_first(float(slow)), frame.schema)
     if stateful is not None:
         frame = frame.dropDuplicates(["key", "value"])
-    spark.dataSource.register(PlacedDataSource)
+    form = "pylog"
+    if FOLDER_VARIABLE in os.environ:
+        spark.dataSource.register(PlacedDataSource)
+        form = PlacedDataSource.name()
     query = (
-        frame.writeStream.format(PlacedDataSource.name())
+        frame.writeStream.format(form)
         .option("pylog.bootstrap.servers", bootstrap)
         .option("topic", target)
         .option("checkpointLocation", checkpoint)

@@ -2,8 +2,9 @@
 
 A trial puts an order into the folder that `FOLDER_VARIABLE` names: a file called like the moment,
 whose text says what happens there. The first process that comes to the moment takes the order,
-writes `reached`, and then kills itself, raises, or waits while the trial kills somebody else. The
-query uses the format `pylog_placed`, whose writer is the sink's but for that.
+writes `reached`, and then kills itself, raises, or waits while the trial kills somebody else. Where
+there is such a folder the query uses the format `pylog_placed`, whose writer is the sink's but for
+that.
 """
 
 from __future__ import annotations
