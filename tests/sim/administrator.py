@@ -193,8 +193,8 @@ class Administrator(Actor):
     # ---- throttles of moves
 
     def throttle_rate(self) -> None:
-        """What leaders give, or followers take, of replicas that are out of sync keeps to another
-        rate, or to none; everywhere, or at one broker.
+        """Leaders give, or followers take, what replicas out of sync lack at another rate, or at
+        none; everywhere, or at one broker.
         """
         name = f"{self.rng.choice(SIDES)}.replication.throttled.rate"
         value = self.rng.choice(("0", "200", "1000", "4000", None))

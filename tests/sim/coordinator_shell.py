@@ -98,7 +98,7 @@ class NotedManager:
         return self._core.append_internal(now_ms, wall_ms, request, token)
 
     def delete_records(self, now_ms: int, request: DeleteRecords, done: object) -> list[Effect]:
-        """What the marker of an overwrite wants gone first."""
+        """Records that must be gone before the marker of an overwrite is written."""
         sinks = self._process.cluster.sinks
         assert sinks is not None
         for name, offset in request.offsets:

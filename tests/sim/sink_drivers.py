@@ -54,7 +54,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a driver writes to. `checkpoint`: None for a job. `is_keyed`: it has an
+    """The sink that a driver writes to. `checkpoint`: None for a job. `is_keyed`: it has an
     `idempotencyKey`.
     """
 

@@ -56,7 +56,7 @@ class TaskReport(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What a worker is to write; `partitions`: of each row, -1 for any."""
+    """The rows that a worker is to write; `partitions`: of each row, -1 for any."""
 
     attempt: SinkAttempt
     partitions: tuple[int, ...]

@@ -1,9 +1,9 @@
-"""What a broker copies and lets copy under a throttle (KIP-73), beside the settings as published.
+"""Copies that brokers make and let make under a throttle (KIP-73), beside the published settings.
 
 A plain list of what has passed stands for the rate: over no stretch of time is it more than the
-rate allows, and a second's worth on top. What was asked for before the rate was used up may come
-yet. Only replicas that are named and out of sync are held back, each is looked at again within a
-second, and one that joins the ISR goes on at once.
+rate allows, and a second's worth on top. A fetch that was sent before the rate was used up may be
+answered yet. Only replicas that are named and out of sync are held back, each is looked at again
+within a second, and one that joins the ISR goes on at once.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Throttles:
         self._leader = _Passed(1)
         self._follower = _Passed(IN_FLIGHT_MAX)
         self._held: dict[BrokerId, tuple[ParkedFetch, set[Partition]]] = {}
-        """What is held back of each follower's fetch, which is answered in the end all the same."""
+        """The partitions held back of each follower's fetch, which is answered in the end."""
 
     # ---- the settings
 

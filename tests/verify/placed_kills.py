@@ -61,7 +61,7 @@ ORDERS: Final = (
 
 
 class Placed(Exception):
-    """What a process raises by order."""
+    """A process raises this by order."""
 
 
 def order(folder: Path, moment: str, victim: str) -> None:

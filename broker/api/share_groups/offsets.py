@@ -206,9 +206,12 @@ class ShareOffsetsHandler:
         )
         wanted = frozenset(ids.values())
         there = {
-            TopicIdPartition(ids[name], each) for name in ids for each in topics[name].partitions
+            ids[name]: {TopicIdPartition(ids[name], each) for each in topics[name].partitions}
+            for name in ids
         }
-        there |= {each for each in known if each.topic_id in wanted}
+        for each in known:
+            if each.topic_id in wanted:
+                there[each.topic_id].add(each)
         await self._call(
             group_id, lambda shard, number, _: shard.share.forget_topics(number, group_id, wanted)
         )
@@ -219,15 +222,14 @@ class ShareOffsetsHandler:
                 error = UnknownTopicOrPartition(f"there is no topic {name!r}")
                 answers.append(DeletedOffsets(name, failure_of(error)))
                 continue
-            found = [each for each in there if each.topic_id == topic_id]
             try:
-                await self._states.delete(group_id, found)
+                await self._states.delete(group_id, there[topic_id])
             except PylogError as error:
                 answers.append(DeletedOffsets(name, failure_of(error), topic_id))
             else:
                 answers.append(DeletedOffsets(name, None, topic_id))
         # Somebody may have joined before the state was gone.
-        lost = frozenset(there)
+        lost = frozenset().union(*there.values())
         await self._call(
             group_id, lambda shard, number, _: shard.share.state_lost(number, group_id, lost)
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from pylog import errors
 from pylog.client.cluster.framed_ports import StreamWay
@@ -190,7 +190,7 @@ class CommitLine:
             else:
                 self._timer = self._loop.call_later(max(left_s, 1.0), self._look_for_idle)
 
-    def close(self, *_: Any) -> None:
+    def close(self) -> None:
         """Let go of the socket."""
         if self._timer is not None:
             self._timer.cancel()

@@ -44,8 +44,8 @@ class CommitsHere:
     def commit(
         self, offsets: Offsets | None, unread: dict[TopicPartition, int], timeout_ms: int
     ) -> tuple[Answer[None], CommitLine | None]:
-        """The answer, and the line by which it comes; None: the loop brings it. What this raises,
-        and the wait for the answer, goes to `left`.
+        """The answer, and the line by which it comes; None: the loop brings it. The caller
+        gives `left` whatever this, or its wait for the answer, raises.
         """
         loop, line = self._loop, self._loop.commit_line
         request: OffsetCommit | None = None
