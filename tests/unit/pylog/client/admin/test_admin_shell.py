@@ -62,7 +62,7 @@ def test_one_item_raises_its_error_and_several_hold_each_outcome(admin: AdminCli
 def test_a_call_that_ends_before_the_grace_says_what_was_heard(admin: AdminClient) -> None:
     for _ in range(3):  # the call's end and the look-up's come together
         with pytest.raises(errors.UnknownTopicOrPartition, match="nope"):
-            admin.list_offsets({TopicPartition("nope", 0): "latest"}, timeout=0.6)
+            admin.list_offsets({TopicPartition("nope", 0): "latest"}, timeout=1)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b", "ä", "x" * 250])
@@ -123,8 +123,8 @@ def test_servers_that_do_not_answer_are_named_in_time() -> None:
         AdminClient(bootstrap_servers=["127.0.0.1:1", "127.0.0.1:2"]) as admin,
         pytest.raises(errors.BootstrapFailed) as failed,
     ):
-        admin.list_topics(timeout=0.7)
-    assert "within 0.7 s" in str(failed.value)
+        admin.list_topics(timeout=1.5)
+    assert "within 1.5 s" in str(failed.value)
     assert "127.0.0.1:1: connection refused; 127.0.0.1:2: connection refused" in str(failed.value)
 
 

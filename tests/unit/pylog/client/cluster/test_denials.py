@@ -117,8 +117,8 @@ def test_a_topic_that_was_used_may_be_made_anew(cluster: FakeCluster) -> None:
 @ways
 def test_servers_that_all_refuse_are_given_up_in_time(ask: Callable[..., object]) -> None:
     """`bootstrap.timeout.ms` ends what `default.api.timeout.ms` would let wait for a minute."""
-    with pytest.raises(errors.BootstrapFailed, match=r"within 0.2 s: 127.0.0.1:1: conn.* refused"):
-        ask(bootstrap_servers=NOWHERE, bootstrap_timeout_ms=200)
+    with pytest.raises(errors.BootstrapFailed, match=r"within 1 s: 127.0.0.1:1: conn.* refused"):
+        ask(bootstrap_servers=NOWHERE, bootstrap_timeout_ms=1_000)
 
 
 @ways
@@ -128,18 +128,18 @@ def test_a_server_that_swallows_packets_is_given_up_in_time(ask: Callable[..., o
         silent.listen()  # connections are made, and nobody answers
         where = f"127.0.0.1:{silent.getsockname()[1]}"
         before = SYSTEM_CLOCK.monotonic_ms()
-        with pytest.raises(errors.BootstrapFailed, match=f"within 0.3 s: {where}"):
-            ask(bootstrap_servers=where, bootstrap_timeout_ms=300)
+        with pytest.raises(errors.BootstrapFailed, match=f"within 1 s: {where}"):
+            ask(bootstrap_servers=where, bootstrap_timeout_ms=1_000)
         assert SYSTEM_CLOCK.monotonic_ms() - before < 3_000  # not the ten seconds of an answer
 
 
 def test_a_call_that_comes_later_waits_the_whole_time_again() -> None:
-    with AdminClient(bootstrap_servers=NOWHERE, bootstrap_timeout_ms=400) as admin:
+    with AdminClient(bootstrap_servers=NOWHERE, bootstrap_timeout_ms=1_000) as admin:
         for _ in range(2):
             before = SYSTEM_CLOCK.monotonic_ms()
-            with pytest.raises(errors.BootstrapFailed, match=r"within 0.4 s"):
+            with pytest.raises(errors.BootstrapFailed, match=r"within 1 s"):
                 admin.list_topics()
-            assert SYSTEM_CLOCK.monotonic_ms() - before >= 390
+            assert SYSTEM_CLOCK.monotonic_ms() - before >= 990
 
 
 def test_a_wrong_address_is_told_within_ten_seconds_without_a_setting() -> None:
@@ -149,10 +149,10 @@ def test_a_wrong_address_is_told_within_ten_seconds_without_a_setting() -> None:
 
 
 def test_a_transactional_producer_is_told_as_soon() -> None:
-    given = {"bootstrap_servers": NOWHERE, "bootstrap_timeout_ms": 200}
+    given = {"bootstrap_servers": NOWHERE, "bootstrap_timeout_ms": 1_000}
     with Producer(transactional_id="a", **given) as producer:
         for _ in range(2):
-            with pytest.raises(errors.BootstrapFailed, match=r"within 0.2 s: 127.0.0.1:1: conn"):
+            with pytest.raises(errors.BootstrapFailed, match=r"within 1 s: 127.0.0.1:1: conn"):
                 producer.init_transactions()
 
 

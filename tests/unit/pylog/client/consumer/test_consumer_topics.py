@@ -102,7 +102,7 @@ def test_asking_for_a_topic_that_does_not_exist_is_no_fault_of_what_is_read(
 
 def test_servers_that_never_answer_are_named() -> None:
     with (
-        Consumer("t", bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=300) as c,
+        Consumer("t", bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=1_000) as c,
         pytest.raises(errors.BootstrapFailed, match=r"127.0.0.1:1: connection refused"),
     ):
         c.poll(10)

@@ -94,8 +94,8 @@ def test_too_late_loses_nothing(cluster: FakeCluster) -> None:
         c.assign([T0, T1])
         ends = c.end_offsets
         c.end_offsets = lambda *p: {tp: 9 for tp in ends(*p)}  # type: ignore[method-assign]
-        with pytest.raises(errors.RequestTimedOut, match=r"within 0.5 s: it has come to t-0 at 5"):
-            c.to_arrow(timeout=0.5)
+        with pytest.raises(errors.RequestTimedOut, match=r"within 2 s: it has come to t-0 at 5"):
+            c.to_arrow(timeout=2)
         c.end_offsets = ends  # type: ignore[method-assign]
         assert c.position() == {T0: 0, T1: 0}
         assert c.to_arrow().num_rows == 10

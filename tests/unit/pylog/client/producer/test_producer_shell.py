@@ -217,13 +217,15 @@ def test_an_answer_that_never_comes_ends_in_a_named_time_out(cluster: FakeCluste
 
 def test_a_full_buffer_blocks_and_then_says_so(cluster: FakeCluster) -> None:
     cluster.produce_faults.extend(["hang"] * 100)
-    with producer(cluster, buffer_memory=100_000, max_block_ms=200, delivery_timeout_ms=2_000) as p:
+    with producer(
+        cluster, buffer_memory=100_000, max_block_ms=1_000, delivery_timeout_ms=10_000
+    ) as p:
 
         def fill() -> None:
             for _ in range(10_000):
                 p.send("one", b"x" * 1_000)
 
-        words = r"buffer_memory=100000 .*max_block_ms=200"
+        words = r"buffer_memory=100000 .*max_block_ms=1000"
         with pytest.raises(errors.BufferExhausted, match=words):
             fill()
         p.close(0)

@@ -246,7 +246,7 @@ def test_a_coordinator_that_moves_is_followed(cluster: FakeCluster) -> None:
 
 
 def test_a_call_that_takes_too_long_goes_on_and_is_made_again(cluster: FakeCluster) -> None:
-    with producer(cluster, max_block_ms=300) as p:
+    with producer(cluster, max_block_ms=1_500, retry_backoff_max_ms=50) as p:
         p.init_transactions()
         p.begin_transaction()
         p.send("one", b"1")
@@ -280,11 +280,11 @@ def test_close_aborts_what_is_open(cluster: FakeCluster) -> None:
 
 
 def test_close_waits_for_a_commit_that_is_under_way(cluster: FakeCluster) -> None:
-    p = producer(cluster, max_block_ms=200, retry_backoff_max_ms=50)
+    p = producer(cluster, max_block_ms=1_000, retry_backoff_max_ms=50)
     p.init_transactions()
     p.begin_transaction()
     p.send("one", b"1").result(5)
-    cluster.transactions.faults["EndTxn"] = deque([errors.CoordinatorLoadInProgress.code] * 20)
+    cluster.transactions.faults["EndTxn"] = deque([errors.CoordinatorLoadInProgress.code] * 40)
     with pytest.raises(errors.RequestTimedOut):
         p.commit_transaction()
     p.close(timeout=10)

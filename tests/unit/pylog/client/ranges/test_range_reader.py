@@ -269,7 +269,7 @@ def test_a_recreated_or_deleted_topic_is_not_read(
 
 
 def test_nobody_answers(cluster: FakeCluster) -> None:
-    reader = make(cluster, default_api_timeout_ms=300)
+    reader = make(cluster, default_api_timeout_ms=1_500)
     for broker in (1, 2):
         cluster.stop_broker(broker)
     with pytest.raises(errors.BootstrapFailed) as error:
