@@ -371,6 +371,7 @@ class ReplicaFetches:
         cold: list[PagesCold] = []
         read: list[ReplicaPartitionData] = []
         throttle = self._hosted.throttles.leader
+        account = throttle.account
         for partition in list(session.touched):
             if throttle.is_limited and self._holds_back(session, partition):
                 continue
@@ -393,6 +394,7 @@ class ReplicaFetches:
                 del session.touched[partition]
                 session.touched[partition] = None
         if cold:
+            throttle.back_to(account)  # all of it is read again
             self._cold[answer.token] = (session, answer)
             self._room.outbox.append(ColdRead(answer.token, Warmup(answer, cold)))
             return

@@ -45,6 +45,15 @@ class ReplicationThrottle:
             began_ms = max(self._paid_ms, float(now_ms - BURST_MS))
             self._paid_ms = began_ms + size * 1000 / max(self._rate, 1)
 
+    @property
+    def account(self) -> float:
+        """How far what has passed is paid for; `back_to` takes it."""
+        return self._paid_ms
+
+    def back_to(self, account: float) -> None:
+        """Uncount what has passed since `account` was read, in the same turn."""
+        self._paid_ms = account
+
     def wait_ms(self, now_ms: int) -> int:
         """The milliseconds until more may pass; 0: now. At most a second: then ask again."""
         if not self.is_limited:

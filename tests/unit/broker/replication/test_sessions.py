@@ -11,6 +11,7 @@ import pytest
 
 from pylog.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
+from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
 from pylog_broker.replication.isr import IsrEffect, LeaderState
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.replication.messages import (
@@ -268,12 +269,9 @@ class Cold(PagesCold):
         pass
 
 
-def test_a_refusal_is_told_though_the_rest_of_the_answer_waited_for_the_disk(
-    leader: Leader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = leader.open((0, 0), (1, 0))
-    leader.produce(0)
-    log = leader.group.logs[ONE].get(TopicPartition("t", 0))
+def make_cold(leader: Leader, partition: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader's log of a partition is never in memory."""
+    log = leader.group.logs[ONE].get(TopicPartition("t", partition))
     assert log is not None
     read = log.read
 
@@ -283,6 +281,14 @@ def test_a_refusal_is_told_though_the_rest_of_the_answer_waited_for_the_disk(
         return read(*place, nowait=nowait, **more)
 
     monkeypatch.setattr(log, "read", cold_at_first)
+
+
+def test_a_refusal_is_told_though_the_rest_of_the_answer_waited_for_the_disk(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = leader.open((0, 0), (1, 0))
+    leader.produce(0)
+    make_cold(leader, 0, monkeypatch)
     leader.group.elect(2, partition=1)  # it is led elsewhere now
     leader.group.tell(ONE)
     effects = leader.ask(session, 1)
@@ -291,3 +297,31 @@ def test_a_refusal_is_told_though_the_rest_of_the_answer_waited_for_the_disk(
     refused = {data.partition for data in answer.partitions if data.failure is not None}
     assert refused == {1}
     assert {data.partition for data in answer.partitions if data.records} == {0}
+
+
+@pytest.mark.parametrize("cold", [(), (0,), (0, 1)])
+def test_a_throttled_answer_counts_once_though_its_pages_were_read_first(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch, cold: tuple[int, ...]
+) -> None:
+    group = leader.group
+    for number in (0, 1):
+        group.set_isr(1, partition=number)
+    group.append(
+        ConfigRecord(ConfigResourceType.TOPIC, "t", "leader.replication.throttled.replicas", "*"),
+        ConfigRecord(ConfigResourceType.CLUSTER, "", "leader.replication.throttled.rate", "10"),
+    )
+    group.tell()
+    for number in (0, 1):
+        leader.produce(number)
+    for number in cold:
+        make_cold(leader, number, monkeypatch)
+    group.now_ms += 60_000  # a second's worth may pass at once
+    before = group.now_ms
+    effects = leader.ask(0, 0, (0, 0), (1, 0))
+    for effect in effects:
+        if isinstance(effect, ColdRead):
+            effects = leader.core.on_cold_read(before, effect)
+    [answer] = fetched(effects)
+    sizes = [len(data.records) for data in answer.partitions]
+    throttle = leader.core._hosted.throttles.leader
+    assert throttle.account == before - 1_000 + sum(sizes) * 100
