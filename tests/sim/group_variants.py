@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from pylog.client.fetching.group_managers import GroupManagers
+from pylog.client.membership import classic_membership
 from pylog.client.membership.assignors import CooperativeStickyAssignor, StickyAssignor
 from pylog.client.membership.classic_membership import ClassicMembership
 from pylog.client.membership.consumer_membership import ConsumerMembership
@@ -175,6 +176,10 @@ def _awaits_nothing(_self: GroupManagers, _tp: TopicPartition) -> bool:
 
 def _keeps_all(self: ClassicMembership, now_ms: int) -> None:
     self._become(MemberState.PREPARING_REBALANCE)
+
+
+def _nothing_moves(*_of: object) -> set[str]:
+    return set()
 
 
 def _begins_at_the_end(self: GroupManagers, asked: Iterable[TopicPartition], _answer: Any) -> None:
@@ -411,6 +416,20 @@ GROUP_VARIANTS: dict[str, Variant] = {
         ((CooperativeStickyAssignor, "assign", StickyAssignor.assign),),
         leaning=_with_members("crash", "close", protocols=CLASSIC, strategies=COOPERATIVE),
         caught_by=3,
+        groups=True,
+    ),
+    "forgets_what_moves": Variant(
+        "A static member that was to give partitions up starts again, and nobody ever has them",
+        ((classic_membership, "_moving", _nothing_moves),),
+        leaning=_with_members(
+            "restart",
+            "crash",
+            "close",
+            protocols=CLASSIC,
+            strategies=COOPERATIVE,
+            static_share=1.0,
+        ),
+        caught_by=18,
         groups=True,
     ),
     "reset_by_a_member_that_begins": Variant(

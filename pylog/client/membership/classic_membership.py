@@ -96,6 +96,8 @@ class ClassicMembership:
         self._shared_out: dict[str, int] | None = None  # by this leader: its topics' counts then
         self._came_back = False  # as a static leader: it shares nothing out, and did before
         self._unseen: set[str] = set()  # topics that it has not heard of since
+        self._is_moving: set[str] = set()  # topics of which this leader holds partitions back
+        self._moved_by_ms: int | None = None  # until then, their owners should have joined again
         self._last_assignment: _Partitions = ()
         self._effects: list[Effect] = []
         self._awaited: Answer[None] | Answer[Plan] | None = None
@@ -202,6 +204,7 @@ class ClassicMembership:
     def poll(self, now_ms: int) -> Polled:
         """Everything that can be decided now."""
         self._look_at_the_poll_interval(now_ms)
+        self._look_at_the_moves(now_ms)
         self._advance(now_ms)
         self._send(now_ms)
         self._beat(now_ms)
@@ -222,6 +225,8 @@ class ClassicMembership:
             due.append(self._last_poll_ms + self._settings.max_poll_interval_ms)
         if self._leave_by_ms is not None and self._in_flight is None:
             due.append(self._leave_by_ms)
+        if self._moved_by_ms is not None:
+            due.append(self._moved_by_ms)
         return min(due, default=None)
 
     def _look_at_the_poll_interval(self, now_ms: int) -> None:
@@ -235,6 +240,16 @@ class ClassicMembership:
         self._tell_of_leaving(f"nobody has polled for max.poll.interval.ms={longest_ms}")
         self._identity.forget()
         self._lose()
+
+    def _look_at_the_moves(self, now_ms: int) -> None:
+        """A leader rebalances where an owner has not given up what it was to give up (KIP-429).
+
+        An owner that has died is missed by the coordinator; but a static one that starts again in
+        time is given the old assignment and owns nothing, so that it has nothing to give up.
+        """
+        if self._moved_by_ms is not None and now_ms >= self._moved_by_ms:
+            self._moved_by_ms = None
+            self.join_again("partitions that move have not been given up")
 
     def _advance(self, now_ms: int) -> None:
         """Take the steps for which nobody is waited for."""
@@ -338,6 +353,7 @@ class ClassicMembership:
         reason, self._rejoin_reason = self._rejoin_reason or "", None
         self._heartbeat = None  # what it says is of the generation that ends
         self._shared_out, self._came_back, self._unseen = None, False, set()
+        self._is_moving, self._moved_by_ms = set(), None
         self._in_flight = JoinGroup(
             coordinator,
             identity.group_id,
@@ -408,11 +424,15 @@ class ClassicMembership:
             if plan.failed:  # the user's poll has raised it
                 self._ask_anew(now_ms)
                 return
-            is_static = self._identity.instance_id is not None
-            own = {answer.member_id: encode_shared_out(counts)} if is_static else {}
+            shares = plan.result()
+            self._is_moving = _moving(counts, members, shares)
+            own: dict[str, bytes] = {}
+            if self._identity.instance_id is not None:
+                settled = {topic: counts[topic] for topic in counts.keys() - self._is_moving}
+                own[answer.member_id] = encode_shared_out(settled)
             assignments = tuple(
                 (member_id, encode_assignment(Assignment(tuple(share), own.get(member_id))))
-                for member_id, share in plan.result().items()
+                for member_id, share in shares.items()
             )
             self._ask_for_assignment(coordinator, answer.protocol, assignments)
 
@@ -461,12 +481,14 @@ class ClassicMembership:
         self._last_assignment = assigned
         if self._came_back:
             self._compare_with_before(user_data)
+        if self._is_moving:
+            self._moved_by_ms = now_ms + self._settings.session_timeout_ms
         self._take(now_ms, assigned)
 
     def _compare_with_before(self, user_data: bytes | None) -> None:
-        """A static leader that was away while a topic grew shares out anew. In Kafka the new
-        partitions are nobody's until the next rebalance: a leader that comes back does not know
-        what it has shared out before (KIP-814).
+        """A static leader that was away while a topic grew shares out anew, and so does one that
+        had held partitions back. In Kafka these are nobody's until the next rebalance: a leader
+        that comes back does not know what it has shared out before (KIP-814).
         """
         assert self._shared_out is not None
         before = decode_shared_out(user_data)
@@ -666,6 +688,7 @@ class ClassicMembership:
         self._is_lost = True
         self._last_assignment = ()
         self._shared_out = None
+        self._is_moving, self._moved_by_ms = set(), None
         self._heartbeat = None
         if not isinstance(self._in_flight, LeaveGroup):
             self._in_flight = None
@@ -687,3 +710,16 @@ class ClassicMembership:
 
 def _nothing(_now_ms: int) -> None:
     """There is no next step."""
+
+
+def _moving(
+    counts: Mapping[str, int],
+    members: Sequence[Member],
+    shares: Mapping[str, Sequence[TopicPartition]],
+) -> set[str]:
+    """Topics with partitions that one member still has and that another one is to get: nobody is
+    given them before they are given up.
+    """
+    given = {tp for share in shares.values() for tp in share}
+    claimed = {tp for member in members for tp in member.subscription.owned}
+    return {tp.topic for tp in claimed - given if tp.partition < counts.get(tp.topic, 0)}

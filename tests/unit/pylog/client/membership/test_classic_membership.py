@@ -276,6 +276,66 @@ def test_a_static_leader_tells_itself_what_it_has_shared_out() -> None:
     assert decode_assignment(data) == ((T0, T1, T2), encode_shared_out({"t": 3}))
 
 
+def leads_a_move(world: World) -> SyncGroup:
+    """The member leads a group of two, and another one has all partitions as yet."""
+    members = tuple(
+        (name, None, encode_subscription(Subscription(("t",), None, owned, generation)))
+        for name, owned, generation in (("me", (), -1), ("other", (T0, T1, T2), 3))
+    )
+    request = world.only(JoinGroup, 0)
+    world.member.on_joined(1, request, Joined(4, "me", "me", "cooperative-sticky", members))
+    return world.last(SyncGroup, 1)
+
+
+def test_a_static_leader_tells_itself_nothing_of_topics_whose_partitions_move() -> None:
+    world = World(CooperativeStickyAssignor(), instance_id="i")
+    told = dict(leads_a_move(world).assignments)
+    assert decode_assignment(told["me"]) == ((), encode_shared_out({}))
+    owner, user_data = decode_assignment(told["other"])
+    assert (len(owner), user_data) == (2, None)
+
+
+def test_a_leader_that_came_back_into_a_move_shares_out_anew() -> None:
+    world = came_back({"t": 3, "u": 1}, encode_shared_out({"u": 1}))
+    assert world.last(JoinGroup, 2).reason == "the group's topics have changed"
+
+
+@pytest.mark.parametrize("instance_id", [None, "i"])
+def test_a_leader_waits_a_session_for_partitions_that_move(instance_id: str | None) -> None:
+    world = World(CooperativeStickyAssignor(), instance_id=instance_id, diary=False)
+    request = leads_a_move(world)
+    world.member.on_synced(10, request, Synced(encode_assignment(Assignment(()))))
+    end = 10 + MembershipSettings().session_timeout_ms
+    world.has_synced = True
+    world.poll(10)
+    world.member.on_user_poll(end - 1)
+    polled = world.member.poll(end - 1)
+    assert not any(isinstance(effect, JoinGroup) for effect in polled.effects)
+    assert polled.deadline_ms is not None
+    assert polled.deadline_ms <= end
+    again = world.last(JoinGroup, end)
+    assert again.reason == "partitions that move have not been given up"
+    # and when nothing moves any more, it waits for nothing
+    members = (("me", None, encode_subscription(Subscription(("t",)))),)
+    world.member.on_joined(end, again, Joined(5, "me", "me", "cooperative-sticky", members))
+    share = encode_assignment(Assignment((T0, T1, T2)))
+    world.member.on_synced(end, world.last(SyncGroup, end), Synced(share))
+    world.has_synced = True
+    assert world.member._moved_by_ms is None
+
+
+def test_partitions_that_are_gone_are_not_waited_for() -> None:
+    world = World(CooperativeStickyAssignor(), diary=False)
+    world.member.on_metadata({"t": 1})
+    owned = (T2, TopicPartition("gone", 0))
+    members = (("me", None, encode_subscription(Subscription(("t",), None, owned, 3))),)
+    request = world.only(JoinGroup, 0)
+    world.member.on_joined(1, request, Joined(4, "me", "me", "cooperative-sticky", members))
+    share = encode_assignment(Assignment((T0,)))
+    world.member.on_synced(1, world.last(SyncGroup, 1), Synced(share))
+    assert world.member._moved_by_ms is None
+
+
 def test_a_leader_that_came_back_shares_out_what_has_grown_meanwhile() -> None:
     world = came_back({"t": 4, "u": 1}, encode_shared_out({"t": 3, "u": 1}))
     assert world.last(JoinGroup, 2).reason == "the group's topics have changed"
