@@ -7,8 +7,9 @@ with the preferred leader first in each list.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, Final
 
 import click
@@ -86,37 +87,132 @@ def _is_number(value: object) -> bool:
 
 
 def planned(current: Plan, racks: Mapping[int, str | None], factor: int | None = None) -> Plan:
-    """Replicas on these brokers alone, spread evenly: each partition with as many as it has, or
-    with `factor`. A replica that can stay on its broker stays there, so that little is copied.
+    """Replicas on these brokers alone, each partition with as many as it has, or with `factor`.
 
-    `racks`: of each broker that may be used. Replicas that move go to racks in which the partition
-    has none yet, if there are. UsageError where there are too few brokers.
+    No broker holds two more than another. A replica moves only for that, or because its broker is
+    not to be used, so that little is copied; those move first whose topic lies least evenly.
+    `racks`: of each broker that may be used; a partition is never in fewer of them for the sake of
+    even numbers. UsageError where there are too few brokers.
     """
-    wanted = {tp: len(replicas) if factor is None else factor for tp, replicas in current.items()}
-    for tp, count in wanted.items():
+    spread = _Spread(racks)
+    for tp, replicas in sorted(current.items()):
+        for broker in replicas:
+            if broker in racks:
+                spread.add(tp, broker)
+    for tp, replicas in sorted(current.items()):
+        count = len(replicas) if factor is None else factor
         if count > len(racks):
             raise click.UsageError(f"{tp} needs {count} brokers; there are {len(racks)}")
-    most = -(-sum(wanted.values()) // len(racks))
-    load: Counter[int] = Counter(dict.fromkeys(racks, 0))
-    kept: dict[TopicPartition, list[int]] = {}
-    # those first that need the most brokers: they have the least choice
-    for tp in sorted(current, key=lambda tp: (-wanted[tp], tp)):
-        kept[tp] = []
-        for broker in current[tp]:
-            if broker in racks and load[broker] < most and len(kept[tp]) < wanted[tp]:
-                kept[tp].append(broker)
-                load[broker] += 1
-    for tp, chosen in kept.items():
-        while len(chosen) < wanted[tp]:
-            chosen.append(_best(chosen, load, racks))
-            load[chosen[-1]] += 1
-    return _with_leaders(kept, racks)
+        spread.bring_to(tp, count)
+    spread.even_out()
+    return _with_leaders({tp: spread.chosen[tp] for tp in current}, racks)
 
 
-def _best(chosen: Sequence[int], load: Counter[int], racks: Mapping[int, str | None]) -> int:
-    held = Counter(racks[broker] for broker in chosen if racks[broker] is not None)
-    others = (broker for broker in sorted(racks) if broker not in chosen)
-    return min(others, key=lambda broker: (held[racks[broker]], load[broker], broker))
+_Partitions = dict[TopicPartition, None]
+"""A set that keeps its order, so that a plan is the same each time."""
+
+
+class _Spread:
+    """The replicas of a plan in the making, and how many of them each broker holds."""
+
+    def __init__(self, racks: Mapping[int, str | None]) -> None:
+        self._racks = racks
+        self.chosen: defaultdict[TopicPartition, list[int]] = defaultdict(list)
+        self._held: defaultdict[str, dict[int, _Partitions]] = defaultdict(
+            lambda: {broker: {} for broker in racks}
+        )
+        self._load = dict.fromkeys(racks, 0)
+        self._ranked: dict[tuple[int, int], list[tuple[int, str]]] = {}
+        """For giver and taker: the topics of which the giver holds more, by how many (a heap)."""
+
+    def add(self, tp: TopicPartition, broker: int) -> None:
+        self.chosen[tp].append(broker)
+        self._held[tp.topic][broker][tp] = None
+        self._load[broker] += 1
+
+    def bring_to(self, tp: TopicPartition, count: int) -> None:
+        """Take replicas from those who hold the most, or give them to those who hold the fewest."""
+        held, chosen = self._held[tp.topic], self.chosen[tp]
+        while len(chosen) > count:
+            most = max(reversed(chosen), key=lambda b: (self._load[b], len(held[b])))
+            self._take(tp, most)
+        while len(chosen) < count:
+            racks = self._racks_of(chosen)
+            self.add(
+                tp,
+                min(
+                    (broker for broker in self._racks if broker not in chosen),
+                    key=lambda b: (self._racks[b] in racks, self._load[b], len(held[b]), b),
+                ),
+            )
+
+    def even_out(self) -> None:
+        """Until no broker holds two more replicas than another, if racks allow."""
+        while self._move_one():
+            pass
+
+    def _move_one(self) -> bool:
+        """Move a replica from a broker to one that holds two less; False: there is none."""
+        load = self._load
+        ranked = sorted(load, key=lambda broker: (load[broker], broker))
+        for giver in reversed(ranked):
+            for taker in ranked:
+                if load[giver] - load[taker] < 2:
+                    break
+                tp = self._best_of(giver, taker)
+                if tp is not None:
+                    self._take(tp, giver)
+                    self.add(tp, taker)
+                    return True
+        return False
+
+    def _best_of(self, giver: int, taker: int) -> TopicPartition | None:
+        """A partition of the topic of which the giver holds the most more than the taker."""
+
+        def unevenness(topic: str) -> int:
+            held = self._held[topic]
+            return len(held[taker]) - len(held[giver])
+
+        ranked = self._ranked.get((giver, taker))
+        if ranked is None:
+            ranked = [(less, topic) for topic in self._held if (less := unevenness(topic)) < 0]
+            heapify(ranked)
+            self._ranked[giver, taker] = ranked
+        blocked: list[tuple[int, str]] = []
+        found: TopicPartition | None = None
+        while ranked and found is None:
+            less, topic = ranked[0]
+            if less == (now := unevenness(topic)):
+                found = self._movable(topic, giver, taker)
+                if found is None:
+                    blocked.append(heappop(ranked))
+            elif now < 0:  # moves between other brokers have changed it
+                heapreplace(ranked, (now, topic))
+            else:
+                heappop(ranked)
+        for item in blocked:
+            heappush(ranked, item)
+        return found
+
+    def _movable(self, topic: str, giver: int, taker: int) -> TopicPartition | None:
+        held = self._held[topic]
+        for tp in held[giver]:
+            if tp not in held[taker] and self._may_move(tp, giver, taker):
+                return tp
+        return None
+
+    def _may_move(self, tp: TopicPartition, giver: int, taker: int) -> bool:
+        before = self.chosen[tp]
+        after = [taker if broker == giver else broker for broker in before]
+        return len(self._racks_of(after)) >= len(self._racks_of(before))
+
+    def _racks_of(self, brokers: Sequence[int]) -> set[str]:
+        return {rack for broker in brokers if (rack := self._racks[broker]) is not None}
+
+    def _take(self, tp: TopicPartition, broker: int) -> None:
+        self.chosen[tp].remove(broker)
+        del self._held[tp.topic][broker][tp]
+        self._load[broker] -= 1
 
 
 def _with_leaders(chosen: Mapping[TopicPartition, list[int]], racks: Mapping[int, Any]) -> Plan:

@@ -95,9 +95,13 @@ def test_too_few_brokers() -> None:
     st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True), min_size=1),
     st.sets(st.integers(1, 9), min_size=3),
     st.integers(1, 3),
+    st.integers(1, 4),
 )
-def test_plans_are_even(lists: list[list[int]], ids: set[int], factor: int) -> None:
-    current: Plan = {tp(number): tuple(replicas) for number, replicas in enumerate(lists)}
+def test_plans_are_even(lists: list[list[int]], ids: set[int], factor: int, topics: int) -> None:
+    current: Plan = {
+        tp(number, "abcd"[number % topics]): tuple(replicas)
+        for number, replicas in enumerate(lists)
+    }
     plan = planned(current, brokers(*ids), factor)
     assert plan.keys() == current.keys()
     load: Counter[int] = Counter()
@@ -105,7 +109,42 @@ def test_plans_are_even(lists: list[list[int]], ids: set[int], factor: int) -> N
         assert len(set(replicas)) == len(replicas) == factor
         assert set(replicas) <= ids
         load.update(replicas)
-    assert max(load.values()) <= -(-len(lists) * factor // len(ids)) + 1
+    assert max(load[broker] for broker in ids) - min(load[broker] for broker in ids) <= 1
+
+
+@given(
+    st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True), min_size=1),
+    st.lists(st.sampled_from("abc"), min_size=3, max_size=6),
+)
+def test_even_numbers_cost_no_rack(lists: list[list[int]], racks_of: list[str]) -> None:
+    racks = dict(enumerate(racks_of, 1))
+    current: Plan = {tp(number): tuple(replicas) for number, replicas in enumerate(lists)}
+    for at, replicas in planned(current, racks, 3).items():
+        stayed = [broker for broker in current[at] if broker in racks]
+        reachable = min(len(set(racks_of)), len({racks[b] for b in stayed}) + 3 - len(stayed))
+        assert len({racks[broker] for broker in replicas}) >= reachable
+
+
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_a_broker_that_joins_takes_its_part_of_each_topic(factor: int) -> None:
+    sizes = {"a": 12, "b": 24, "c": 60}
+    current: Plan = {
+        tp(number, topic): tuple((number + i) % 3 + 1 for i in range(factor))
+        for topic, size in sizes.items()
+        for number in range(size)
+    }
+    plan = planned(current, brokers(1, 2, 3, 4))
+    for topic, size in sizes.items():
+        held = Counter(b for at, brokers in plan.items() if at.topic == topic for b in brokers)
+        assert held == dict.fromkeys((1, 2, 3, 4), size * factor // 4)
+        gone = sum(len(set(current[at]) - set(plan[at])) for at in plan if at.topic == topic)
+        assert gone == size * factor // 4  # no more than the new one takes
+
+
+def test_topics_of_one_partition_go_to_all_brokers() -> None:
+    current: Plan = {tp(0, f"t{number}"): (1,) for number in range(12)}
+    held = Counter(replicas[0] for replicas in planned(current, brokers(1, 2, 3)).values())
+    assert held == {1: 4, 2: 4, 3: 4}
 
 
 def test_brokers_lead_equally_many_of_each_topic() -> None:
