@@ -56,7 +56,7 @@ class CommitsHere:
                 if line is not None:
                     request = self._group.commits.take(now_ms, line.broker)
             if line is not None and request is not None:
-                body, timeout_s = self._calls.encoded(request, self._group.topic_id)
+                body, timeout_s = self._calls.encoded(request)
                 if line.takes(len(body)):
                     line.send(request, body, timeout_s)
                     loop.look_by(now_ms + timeout_ms)

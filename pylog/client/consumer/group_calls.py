@@ -46,9 +46,9 @@ class GroupCalls:
             return self._wire.refused(request, error.code, str(error))
         return self._wire.answer(request, response)
 
-    def encoded(self, request: OffsetCommit, topic_id: TopicId) -> tuple[bytes, float]:
+    def encoded(self, request: OffsetCommit) -> tuple[bytes, float]:
         """The commit as it goes over a line, and the seconds that its answer may take."""
-        message = self._wire.message(request, topic_id)
+        message = self._wire.commit(request)
         return message.SerializeToString(), self._timeout_s(request)
 
     def decoded(self, request: OffsetCommit, response: memoryview) -> OffsetsCommitted:

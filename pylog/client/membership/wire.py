@@ -108,7 +108,7 @@ class GroupWire:
                 member = group_pb2.LeavingMember(member_id=member_id, reason=reason)
                 return group_pb2.LeaveGroupRequest(group_id=group_id, members=[member])
             case OffsetCommit():
-                return self._commit(request)
+                return self.commit(request)
             case OffsetFetch(_, group_id, partitions):
                 return group_pb2.OffsetFetchRequest(
                     group_id=group_id,
@@ -138,7 +138,8 @@ class GroupWire:
             client_id=self._client_id,
         )
 
-    def _commit(self, request: OffsetCommit) -> group_pb2.OffsetCommitRequest:
+    def commit(self, request: OffsetCommit) -> group_pb2.OffsetCommitRequest:
+        """A commit as it is sent."""
         offsets = [
             group_pb2.CommittedOffset(
                 topic=tp.topic,
