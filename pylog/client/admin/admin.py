@@ -660,7 +660,7 @@ class AdminClient(TransactionUse, SinkUse, ReassignmentUse, Closing, Shown):
         self, brokers: Iterable[int] | None = None, *, timeout: float | None = None
     ) -> dict[int, list[LogDirDescription]]:
         """The directories of each broker (None: of all live ones), with the size of each replica;
-        asked of the brokers themselves.
+        asked of the brokers themselves. Raises BrokerNotAvailable for one that is away for 3 s.
         """
         return self._of_brokers(log_dirs, brokers, timeout)
 
@@ -668,7 +668,8 @@ class AdminClient(TransactionUse, SinkUse, ReassignmentUse, Closing, Shown):
         self, brokers: Iterable[int] | None = None, *, timeout: float | None = None
     ) -> dict[int, BrokerStatus]:
         """The status of each broker (None: each live one): its listeners, its parts and their
-        states, and its replicas with their roles; asked of the brokers themselves.
+        states, and its replicas with their roles; asked of the brokers themselves. Raises
+        BrokerNotAvailable for one that is away for 3 s.
         """
         return self._of_brokers(statuses, brokers, timeout)
 

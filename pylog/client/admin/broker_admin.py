@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
@@ -20,6 +20,9 @@ from pylog.client.cluster.metadata import BrokerInfo
 from pylog.rpc import apis
 from pylog.rpc.apis import UnaryApi
 from pylog.rpc.v1 import admin_pb2
+
+UNKNOWN_BROKER_GRACE_MS: Final = 3_000
+"""The time for which brokers may not know a broker before it counts as away."""
 
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -75,8 +78,9 @@ async def _ask_each(
     results: dict[int, ResponseT] = {}
     faults: Faults = {}
 
-    def attempt_at(broker: int) -> Callable[[float], Awaitable[ResponseT]]:
-        known = live
+    def attempt_at(
+        broker: int, known: Mapping[int, BrokerInfo]
+    ) -> Callable[[float], Awaitable[ResponseT]]:
 
         async def attempt(left_s: float) -> ResponseT:
             nonlocal known
@@ -92,16 +96,32 @@ async def _ask_each(
 
     async def ask(broker: int) -> None:
         try:
-            if broker not in live:
-                there = ", ".join(map(str, sorted(live))) or "none"
-                raise errors.BrokerNotAvailable(f"no broker {broker} is live; live are: {there}")
+            known = live if broker in live else await _live_with(broker, cluster, seconds)
             what = f"describing {subject} broker {broker}"
-            results[broker] = await cluster.retrying(attempt_at(broker), int(seconds * 1000), what)
+            results[broker] = await cluster.retrying(
+                attempt_at(broker, known), int(seconds * 1000), what
+            )
         except errors.PylogError as error:
             faults[broker] = error
 
     await asyncio.gather(*map(ask, wanted))
     return results, faults
+
+
+async def _live_with(broker: int, cluster: Cluster, seconds: float) -> Mapping[int, BrokerInfo]:
+    """The live brokers, with this one. BrokerNotAvailable when it is not among them for a while: a
+    broker that is asked may hear late that it has come.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(min(seconds, UNKNOWN_BROKER_GRACE_MS / 1000)):
+            while True:
+                await cluster.refresh()
+                live = cluster.metadata.brokers
+                if broker in live:
+                    return live
+                await asyncio.sleep(0.1)
+    there = ", ".join(map(str, sorted(cluster.metadata.brokers))) or "none"
+    raise errors.BrokerNotAvailable(f"no broker {broker} is live; live are: {there}")
 
 
 async def configs_of_any_broker(

@@ -206,6 +206,19 @@ def test_reconnect_backoff_holds_back_attempts_to_connect() -> None:
     assert connections == 1
 
 
+def test_a_broker_that_is_started_is_found_though_others_hear_of_it_late(
+    cluster: FakeCluster,
+) -> None:
+    cluster.stop_broker(2)
+    with AdminClient(bootstrap_servers=cluster.bootstrap_servers[0]) as admin:
+        assert list(admin.describe_log_dirs()) == [1]
+        comes = threading.Timer(0.3, cluster.start_broker, [2])
+        comes.start()
+        assert list(admin.describe_log_dirs([1, 2])) == [1, 2]
+        comes.join()
+
+
+@pytest.mark.usefixtures("short_grace")
 def test_directories_of_a_broker_that_comes_back_are_asked_for_again(cluster: FakeCluster) -> None:
     with AdminClient(bootstrap_servers=cluster.bootstrap_servers[0]) as admin:
         assert [d.path for d in admin.describe_log_dirs([2])[2]] == ["/data/broker-2"]
