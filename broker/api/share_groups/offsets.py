@@ -149,7 +149,10 @@ class ShareOffsetsHandler:
 
     async def alter(self, _context: RequestContext, request: AlterOffsets) -> list[ShareOffset]:
         """The outcome of each, in order. Raises InvalidGroupId, InvalidRequest, GroupIdNotFound,
-        and NonEmptyGroup while the group has members.
+        and NonEmptyGroup while the group has members, or where one has come meanwhile.
+
+        A request that broke off may have altered some of them. The next one alters all, as it has
+        a later state epoch.
         """
         group_id = request.group_id
         check_group_id(group_id)
@@ -183,7 +186,7 @@ class ShareOffsetsHandler:
             made = frozenset(done)
             await self._call(
                 group_id,
-                lambda shard, number, _: shard.share.state_initialized(number, group_id, made),
+                lambda shard, number, _: shard.share.begun_anew(number, group_id, made, epoch),
             )
         return [answers[name] for name, _ in request.offsets]
 

@@ -495,6 +495,20 @@ class ShareProtocol:
         decision.records.append(group_record(group_id, epoch, group.metadata_hash))
         return decision
 
+    def begun_anew(
+        self, request_id: RequestId, group_id: str, partitions: Partitions, state_epoch: int
+    ) -> Decision:
+        """None: these begin elsewhere, as their state of that epoch says, and members may read
+        them. Raises GroupIdNotFound, and NonEmptyGroup where the group has changed since
+        `begin_anew`: a member that has joined may have a partition begin anew once more.
+        """
+        if self.group(group_id).group_epoch != state_epoch:
+            raise NonEmptyGroup(
+                f"group {group_id!r} has changed while its offsets were altered, as somebody has "
+                "joined or has altered them as well: they may be set in part"
+            )
+        return self.state_initialized(request_id, group_id, partitions)
+
     def forget_topics(
         self, request_id: RequestId, group_id: str, topics: Collection[TopicId]
     ) -> Decision:
