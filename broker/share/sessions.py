@@ -39,6 +39,9 @@ class SharePartitionKey(NamedTuple):
 class ShareSession:
     """`partitions`: in the order in which they are fetched, which goes round. `used_ms`: when the
     member last asked.
+
+    `unconfirmed`: the partitions of which the member gets nothing before it is known that their
+    state here is the group's, and the number of the question. Invariant: all are in `partitions`.
     """
 
     key: SessionKey
@@ -47,6 +50,7 @@ class ShareSession:
     epoch: int = NEW_SESSION
     """The epoch of the request before."""
     partitions: dict[SharePartitionKey, None] = field(default_factory=dict)
+    unconfirmed: dict[SharePartitionKey, int] = field(default_factory=dict)
 
     def add(self, partitions: Iterable[SharePartitionKey]) -> None:
         """The member fetches these, too."""
@@ -56,6 +60,7 @@ class ShareSession:
         """The member does not fetch these any more."""
         for each in partitions:
             self.partitions.pop(each, None)
+            self.unconfirmed.pop(each, None)
 
     def in_turn(self) -> list[SharePartitionKey]:
         """All of them; the first one is last the next time, so that none is always first."""

@@ -548,6 +548,10 @@ class SharePartition:
             return False
         return self._is_dirty or self._start != self._written_start
 
+    def write_again(self) -> None:
+        """Have the state written also when nothing has changed."""
+        self._is_dirty = True
+
     def take_write(self) -> StateWrite:
         """The changes since the last write. Then `on_written`, or the partition is loaded anew."""
         assert self.must_write

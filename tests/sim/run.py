@@ -341,6 +341,8 @@ REQUIRED_OF_OFFSETS = (
     "offsets refused: NonEmptyGroup",
     "state begun anew",
     "delivered after an alteration",
+    "delivered to a member that came after an alteration",
+    "member came too early",
 )
 """The same for share groups whose offsets are altered."""
 

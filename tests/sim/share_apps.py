@@ -116,8 +116,10 @@ class ShareApps:
     def _fill(self, place: _Place) -> None:
         if place.member is not None and place.member.alive:
             return
-        if place.group_id in self._emptied:
-            return
+        if place.group_id not in self._emptied:
+            self._come(place)
+
+    def _come(self, place: _Place) -> None:
         swarm, rng = self._swarm, self._rng
         place.lives += 1
         settings = ShareMemberSettings(
@@ -151,6 +153,14 @@ class ShareApps:
                 member.crash()
             else:
                 member.hear(member.close)
+
+    def come_too_early(self, group_id: str) -> None:
+        """A member comes though the group is to be without any."""
+        places = [each for each in self._places if each.group_id == group_id]
+        free = [each for each in places if each.member is None or not each.member.alive]
+        if free and group_id in self._emptied:
+            self._cluster.sometimes["shares: member came too early"] += 1
+            self._come(self._rng.choice(free))
 
     def fill(self, group_id: str) -> None:
         """Members take the group's places again."""

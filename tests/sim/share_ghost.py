@@ -52,6 +52,15 @@ class Acquisition(NamedTuple):
     until_us: int | None
 
 
+class Altered(NamedTuple):
+    """An administrator was told, at that time, that a group begins as the state of that epoch
+    says.
+    """
+
+    state_epoch: int
+    at_us: int
+
+
 class _Heard:
     """What happens to single records of one partition at its leader, for the ghost."""
 
@@ -100,6 +109,9 @@ class ShareGhost:
         """The offsets at which administrators want partitions to begin."""
         self._promised: set[SharePartitionKey] = set()
         """Those of which the last one who asked was told that they begin there."""
+        self._altered: dict[SharePartitionKey, Altered] = {}
+        self._came_us: dict[str, int] = {}
+        """By member, the time before which it was in no group."""
         self._begun_at: dict[SharePartitionKey, int] = {}
         self._begun_us: dict[SharePartitionKey, int] = {}
 
@@ -165,14 +177,18 @@ class ShareGhost:
         self._asked.setdefault(key, set()).add(start)
         self._promised.discard(key)
 
-    def altered(self, key: SharePartitionKey, start: Offset) -> None:
+    def altered(self, key: SharePartitionKey, start: Offset, *, may_be_deleted: bool) -> None:
         """I10: the answer says that it begins there. A member that is out of its group without
-        knowing it may have had records of it since.
+        knowing it may have had records of it since. `may_be_deleted`: a copy of a request before,
+        which nobody waits for, may yet delete the state.
         """
         written = self.written(key)
         if written is None or self._begun_at.get(key) != start:
             raise Violation("I10", f"{key} is told to begin at {start}; {written}")
         self._promised.add(key)
+        if not may_be_deleted:
+            self._asked[key].discard(NOWHERE)
+        self._altered[key] = Altered(written.state_epoch, self._cluster.scheduler.now_us)
 
     def deleted(self, key: SharePartitionKey, state_epoch: int) -> None:
         """I10: the answer says that there is no state of that epoch any more. One that was made and
@@ -250,6 +266,15 @@ class ShareGhost:
     ) -> None:
         """A member has a record from now on."""
         key, written = led.key, self.written(led.key)
+        altered = self._altered.get(key)
+        if altered is not None and self._came_us[held.member] > altered.at_us:
+            self._sometimes["shares: delivered to a member that came after an alteration"] += 1
+            if led.state_epoch < altered.state_epoch:
+                raise Violation(
+                    "S",
+                    f"{process.name}: {led.name} delivers {offset}, {held}, of the state of epoch "
+                    f"{led.state_epoch}; {altered} before the member came",
+                )
         if self._is_unsure(led):
             self._sometimes["shares: delivered after a write that was given up"] += 1
         elif self._is_current(led, written):
@@ -285,21 +310,25 @@ class ShareGhost:
     def ended(self, led: LedSharePartition, error: PylogError) -> None:
         """A leader has nothing more to do with the partition."""
         self._locks.pop(led, None)
-        if led.state is not None and led.state._in_flight:
+        # A write that is refused as the state has begun anew is of no account any more.
+        has_begun_anew = "its state is of epoch" in str(error)
+        if led.state is not None and led.state._in_flight and not has_begun_anew:
             self._unsure.add((led.key, int(led.leader_epoch)))
         self._sometimes[f"shares: partition ended: {error.name}"] += 1
         if isinstance(error, UnknownServerError):
             raise Violation("raised", f"{led.name} of {led.key.group_id}: {error}")
-        if "its state is of epoch" in str(error):
+        if has_begun_anew:
             self._sometimes["shares: fenced by state epoch"] += 1
         elif "its leader is of epoch" in str(error):
             self._sometimes["shares: fenced by leader epoch"] += 1
 
-    def locks_must_have_ended(self, process: BrokerProcess, led: LedSharePartition) -> None:
-        """S: a lock ends as it was told."""
+    def locks_must_have_ended(self, led: LedSharePartition, until_ms: int) -> None:
+        """S: a lock ends as it was told. By then those have that this look is for; a process that
+        was paused looks late, and may see others that end with what it does next.
+        """
         locks = self._locks.get(led)
         if locks is not None and led.ended is None:
-            late = locks.overdue(process.now_ms() - OVERDUE_MS + 1)
+            late = locks.overdue(until_ms - OVERDUE_MS)
             if late:
                 raise Violation("S", f"{locks.name}: the locks of {late} do not end")
 
@@ -336,6 +365,10 @@ class ShareGhost:
                 )
 
     # ---- users
+
+    def comes(self, member_id: str) -> None:
+        """A member that nobody has heard of begins."""
+        self._came_us[member_id] = self._cluster.scheduler.now_us
 
     def accepts(self, member_id: str, key: SharePartitionKey, offset: int) -> None:
         """A user has accepted a record."""

@@ -168,6 +168,7 @@ class ShareMember(Actor):
 
     def start(self) -> None:
         """Subscribe, and poll from now on."""
+        self._ghost.comes(self.member_id)
         self._kept.refresh_soon(self.cluster.TOPIC)
         self._step(self.core.subscribe((self.cluster.TOPIC,)))
         self.timer(self.rng.random() * self.settings.poll_ms, self._turn)

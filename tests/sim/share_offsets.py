@@ -1,8 +1,9 @@
 """An administrator who has share groups begin elsewhere: their offsets are altered or deleted.
 
-A group's members have to be gone for that. They leave or die, nobody takes their places until the
-administrator has its answer or gives up, and then the next ones come. A question that is not
-answered is asked again, in the same words, so a copy that comes late says nothing new.
+A group's members have to be gone for that. They leave or die, and the next ones come when the
+administrator has its answer or gives up; one of them may come too early, and has to go as well. A
+question that is not answered is asked again, in the same words, so a copy that comes late says
+nothing new.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tests.sim.rpc import Actor, Machine, Rpc
 from tests.sim.share_log import NOWHERE, Written
 
 if TYPE_CHECKING:
+    from pylog_broker.metadata.image import TopicImage
     from tests.sim.cluster import Cluster
     from tests.sim.share_apps import ShareApps
 
@@ -28,6 +30,12 @@ ASK_MS = 1_500
 AGAIN_MS = 250
 ATTEMPTS = 25
 INTERVAL_MS = 2_500
+DELETING = 0.25
+DELETED_AND_ALTERED = 0.4
+"""The share of groups whose offsets are altered once they are deleted, before members come."""
+TOO_EARLY = 0.2
+TOO_EARLY_MS = 150
+"""A member that comes too early needs about as long to join."""
 
 Request = share_pb2.AlterShareGroupOffsetsRequest | share_pb2.DeleteShareGroupOffsetsRequest
 
@@ -60,9 +68,13 @@ class ShareOffsets(Actor):
         if self.is_over or topic is None:
             return
         group_id = self._rng.choice(self._apps.group_ids)
+        self._apps.empty(group_id)
+        self._begin_with(group_id, topic, deletes=self._rng.random() < DELETING)
+
+    def _begin_with(self, group_id: str, topic: TopicImage, *, deletes: bool) -> None:
         self._topic_id = topic.topic_id
         request: Request
-        if self._rng.random() < 0.25:
+        if deletes:
             keys = [self._key(group_id, number) for number in sorted(topic.partitions)]
             self._deleting = {key: self._apps.ghost.written(key) for key in keys}
             for key in keys:
@@ -82,7 +94,6 @@ class ShareOffsets(Actor):
             )
             for each in request.offsets:
                 self._apps.ghost.asked(self._key(group_id, each.partition), each.start_offset)
-        self._apps.empty(group_id)
         self._attempts = ATTEMPTS
         self._ask(request)
 
@@ -99,6 +110,14 @@ class ShareOffsets(Actor):
             self._sometimes["shares: offsets given up"] += 1
             self._end(request.group_id)
             return
+        alters = isinstance(request, share_pb2.AlterShareGroupOffsetsRequest)
+        wait_ms = 0.0
+        if alters and self._rng.random() < TOO_EARLY:
+            self._apps.come_too_early(request.group_id)
+            wait_ms = self._rng.random() * TOO_EARLY_MS
+        self.timer(wait_ms, self._send, request)
+
+    def _send(self, request: Request) -> None:
         process = self._coordinator(request.group_id)
         if process is None or process.shares is None:
             self.timer(AGAIN_MS, self._ask, request)
@@ -136,18 +155,26 @@ class ShareOffsets(Actor):
         if any(outcomes):
             if isinstance(request, share_pb2.DeleteShareGroupOffsetsRequest):
                 self._broken_off.update(self._deleting)
+            if errors.NonEmptyGroup.code in outcomes:
+                self._apps.empty(request.group_id)
             self.timer(AGAIN_MS, self._ask, request)
             return
         if isinstance(request, share_pb2.AlterShareGroupOffsetsRequest):
             self._sometimes["shares: offsets altered"] += 1
             for each in request.offsets:
                 key = self._key(request.group_id, each.partition)
-                self._apps.ghost.altered(key, Offset(each.start_offset))
+                self._apps.ghost.altered(
+                    key, Offset(each.start_offset), may_be_deleted=key in self._broken_off
+                )
         else:
             self._sometimes["shares: offsets deleted"] += 1
             for key, before in self._deleting.items():
                 if before is not None and key not in self._broken_off:
                     self._apps.ghost.deleted(key, before.state_epoch)
+            topic = self._cluster.topic()
+            if topic is not None and self._rng.random() < DELETED_AND_ALTERED:
+                self._begin_with(request.group_id, topic, deletes=False)
+                return
         self._end(request.group_id)
 
     def _end(self, group_id: str) -> None:

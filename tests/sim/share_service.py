@@ -140,7 +140,7 @@ class _Watched(LedSharePartitions):
         until_ms = self._ghost.look(self._process, led, self._step)
         if until_ms is not None:
             wait_ms = until_ms - self._process.now_ms()
-            self._process.timer(wait_ms, self._ghost.locks_must_have_ended, self._process, led)
+            self._process.timer(wait_ms, self._ghost.locks_must_have_ended, led, until_ms)
         super().settle(led)
 
     def acknowledge(

@@ -11,14 +11,17 @@ from typing import Any
 from pylog.client.sharing.share_requests import ShareRequests
 from pylog.errors import InvalidRecordState, PylogError
 from pylog.model import Offset
+from pylog_broker.coordinator.groups.share.protocol import ShareProtocol
 from pylog_broker.coordinator.runtime.decision import Decision, Reply
 from pylog_broker.coordinator.runtime.shard import Shard
 from pylog_broker.coordinator.share_state.coordinator import ShareCoordinator
+from pylog_broker.node.share.led_partitions import LedSharePartition, LedSharePartitions
 from pylog_broker.node.share.persister import Persister
 from pylog_broker.share import share_partition
 from pylog_broker.share.persisted import InitializeState, ReadState, StateRead, WriteState
 from pylog_broker.share.record_states import RecordState
 from pylog_broker.share.share_partition import SharePartition
+from tests.sim import share_offsets
 from tests.sim.group_variants import loaded_by_the_first_slice, replies_at_once
 from tests.sim.swarm import Swarm
 from tests.sim.variant import Variant
@@ -71,6 +74,10 @@ def _also_before_it_is_durable(self: Any) -> bool:
 def _always_for_others(self: SharePartition, run: Any) -> None:
     run.move(RecordState.AVAILABLE)
     self._changed(run)
+
+
+def _as_it_was_loaded(_self: LedSharePartitions, _led: LedSharePartition) -> int:
+    return 0
 
 
 async def _as_if_it_were_there(self: Persister, request: WriteState) -> None:
@@ -133,6 +140,15 @@ def _only_once(
     return _production_initialize(self, wall_ms, request_id, request)
 
 
+# ---- the coordinator of groups -------------------------------------------------------------------
+
+
+def _whoever_has_come(
+    self: ShareProtocol, request_id: Any, group_id: str, partitions: Any, _state_epoch: int
+) -> Decision:
+    return self.state_initialized(request_id, group_id, partitions)
+
+
 # ---- members -------------------------------------------------------------------------------------
 
 
@@ -182,7 +198,7 @@ SHARE_VARIANTS: dict[str, Variant] = {
         "A member acknowledges a record whose lock has moved on to another member",
         ((SharePartition, "_check_acquired", _whoever_has_it),),
         leaning=_with("stall", lock_ms=500),
-        caught_by=3,
+        caught_by=23,
         shares=True,
     ),
     "accept_answered_early": Variant(
@@ -226,7 +242,7 @@ SHARE_VARIANTS: dict[str, Variant] = {
         "The coordinator of the state does not check the leader's epoch",
         ((ShareCoordinator, "_check_leader", _any_leader),),
         leaning=_with("raise", among=LEADERS_ARE_REPLACED),
-        caught_by=3,
+        caught_by=13,
         shares=True,
     ),
     "leader_reads_unnoticed": Variant(
@@ -239,7 +255,7 @@ SHARE_VARIANTS: dict[str, Variant] = {
         "A leader that reads the state counts deliveries anew",
         ((ShareCoordinator, "read", _without_counts),),
         leaning=_with("raise", "stall", among=LEADERS_CHANGE, delivery_limit=5),
-        caught_by=4,
+        caught_by=6,
         shares=True,
     ),
     "state_pruned_too_far": Variant(
@@ -263,7 +279,26 @@ SHARE_VARIANTS: dict[str, Variant] = {
         "The coordinator of the state lets a leader write that has read the state before",
         ((ShareCoordinator, "write", _of_any_state),),
         leaning=_with("crash", among=("session_breaks",), tells_of_connections=False),
-        caught_by=3,
+        shares=True,
+        offsets=True,
+    ),
+    "altered_behind_the_leader": Variant(
+        "A leader gives members that come after an alteration what the state before had",
+        ((LedSharePartitions, "confirm", _as_it_was_loaded),),
+        leaning=_with("crash", among=("session_breaks",), tells_of_connections=False),
+        shares=True,
+        offsets=True,
+    ),
+    "altered_before_somebody_came": Variant(
+        "I10: offsets are said to be altered, and a member that came has begun by the reset since",
+        (
+            (ShareProtocol, "begun_anew", _whoever_has_come),
+            (share_offsets, "DELETING", 0.6),
+            (share_offsets, "DELETED_AND_ALTERED", 0.9),
+            (share_offsets, "TOO_EARLY", 0.7),
+        ),
+        leaning=_with("crash"),
+        caught_by=14,
         shares=True,
         offsets=True,
     ),
@@ -271,6 +306,7 @@ SHARE_VARIANTS: dict[str, Variant] = {
         "I10: offsets of a group that has some are said to be altered, and are not",
         ((ShareCoordinator, "initialize", _only_once),),
         leaning=_with("crash", among=LEADERS_CHANGE),
+        caught_by=4,
         shares=True,
         offsets=True,
     ),

@@ -195,21 +195,22 @@ class ShareCoordinator:
     def read(self, wall_ms: int, request_id: RequestId, request: ReadState) -> Decision:
         """`StateRead`; from then on no leader of an earlier epoch writes. Raises InvalidRequest for
         a partition without state, and FencedLeaderEpoch.
+
+        It writes the leader's epoch also where it is the present one: the answer waits until that
+        is committed, so a coordinator that was replaced does not answer with what it had.
         """
         present = self._known(request.key, "read")
         self._check_leader(request.key, present, request.leader_epoch)
         answer = StateRead(present.state_epoch, present.start_offset, present.batches)
-        decision = Decision(effects=[Reply(request_id, answer)])
-        if request.leader_epoch > present.leader_epoch:
-            update = ShareUpdateValue(
-                present.snapshot_epoch,
-                request.leader_epoch,
-                present.start_offset,
-                (),
-                present.delivery_complete_count,
-            )
-            decision.records.append(Record(_update_key(request.key), update))
-        return decision
+        update = ShareUpdateValue(
+            present.snapshot_epoch,
+            request.leader_epoch,
+            present.start_offset,
+            (),
+            present.delivery_complete_count,
+        )
+        record = Record(_update_key(request.key), update)
+        return Decision([record], [Reply(request_id, answer)])
 
     def write(self, wall_ms: int, request_id: RequestId, request: WriteState) -> Decision:
         """None: it is there. Raises InvalidRequest for a partition without state and for batches

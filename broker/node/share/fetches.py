@@ -138,7 +138,13 @@ class ShareFetches:
                 raise InvalidRequest(
                     f"a share session has {PARTITIONS_PER_REQUEST_MAX} partitions at most"
                 )
+            begun = [
+                name
+                for name, each in zip(wanted, request.partitions, strict=True)
+                if not each.acknowledgements or name not in session.partitions
+            ]
             session.add(wanted)
+            self._begin(session, begun)
         session.forget(SharePartitionKey(key.group_id, *each) for each in request.forgotten)
         acks = self._acknowledge(key, request.partitions, may_renew=request.is_renew_ack)
         found: dict[SharePartitionKey, SharePartitionData] = {}
@@ -179,6 +185,15 @@ class ShareFetches:
             )
         return ShareAcknowledged(self._lock_ms(key.group_id), tuple(answers))
 
+    def _begin(self, session: ShareSession, partitions: Iterable[SharePartitionKey]) -> None:
+        """The member reads these from now on. It may have joined since offsets were altered, so
+        what is here of them may be of the state before.
+        """
+        for key in partitions:
+            led = self.led.find(key)
+            if led is not None:
+                session.unconfirmed[key] = self.led.confirm(led)
+
     def _lock_ms(self, group_id: str) -> int:
         return self.led.settings_of(group_id).record_lock_duration_ms
 
@@ -211,6 +226,13 @@ class ShareFetches:
     def is_open(self, session: ShareSession) -> bool:
         """Whether it is its member's session yet."""
         return self.sessions.get(session.key) is session
+
+    def may_read(self, session: ShareSession, led: LedSharePartition) -> bool:
+        """Whether the member may have records of the partition."""
+        if led.state is None or session.unconfirmed.get(led.key, 0) > led.confirmed:
+            return False
+        session.unconfirmed.pop(led.key, None)
+        return True
 
     async def read(self, request: Fetch, woken: asyncio.Event) -> Sequence[PartitionData] | None:
         """The log's answer; None when the poll is woken before that."""
@@ -280,7 +302,7 @@ class _Poll:
                 self._woken.clear()
                 self._unwatch(watched)
                 for led in watched:
-                    if led.ended is not None:
+                    if led.ended is not None and not self._is_new_to(led):
                         self._fail(led.key, led.ended)
                 watched = self._watch()
                 left_ms = 0 if self._found else until_ms - fetches.now_ms()
@@ -293,6 +315,10 @@ class _Poll:
         finally:
             self._unwatch(watched)
         return self._found
+
+    def _is_new_to(self, led: LedSharePartition) -> bool:
+        """Whether the member has nothing of what has ended: it begins with what is loaded next."""
+        return self._session.unconfirmed.pop(led.key, None) is not None
 
     def _watch(self) -> list[LedSharePartition]:
         """The session's partitions, in turn; those that cannot be read are found to have failed."""
@@ -338,7 +364,8 @@ class _Poll:
         """
         readings: dict[TopicPartition, _Reading] = {}
         for led in watched:
-            if led.state is not None and led.reader is None:
+            if led.reader is None and self._fetches.may_read(self._session, led):
+                assert led.state is not None
                 offset = led.state.fetch_offset()
                 if offset is not None:
                     readings[led.name] = _Reading(led, offset)

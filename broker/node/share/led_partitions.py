@@ -5,6 +5,13 @@ in that epoch and members have sessions here. Its state is written to the share 
 write at a time; changes that come meanwhile are in the next one. Any fault ends it, and the next
 fetch loads it anew from the share coordinator's state. Records on their way to the group's
 dead-letter topic keep it here, too.
+
+An administrator may set another beginning for the group meanwhile, once its members are gone. The
+sessions of members that died stay for a while, and with them what was loaded. So a member that
+begins to read a partition gets nothing of it before the state is written once more, which the share
+coordinator refuses when it is another one by now. To ask for its epoch would not do: a coordinator
+that was replaced and does not know it could answer. Apache Kafka's leader finds out when it has
+something to write.
 """
 
 from __future__ import annotations
@@ -56,6 +63,9 @@ class LedSharePartition:
 
     `reader`: the fetch that reads the log for it, one at a time, and `read_from` where. A fetch
     that waits for records to acquire is in `waiting`, and called when there may be some.
+
+    `asked`: the last question whether this is still the group's state; `confirmed`: the last one
+    before a write that was taken. A state that is loaded after a question is as good as that.
     """
 
     def __init__(self, key: SharePartitionKey, name: TopicPartition, epoch: LeaderEpoch) -> None:
@@ -74,6 +84,7 @@ class LedSharePartition:
         """It is loaded, or written."""
         self.leaving: asyncio.Task[None] | None = None
         """Records go to the dead-letter topic."""
+        self.asked = self.confirmed = 0
         self.is_unused = False
         self.record_bytes = 0.0
         """The mean bytes of a record of the log, about; 0: not known."""
@@ -125,6 +136,7 @@ class LedSharePartitions:
         self._loop = asyncio.get_running_loop()
         self._led: dict[SharePartitionKey, LedSharePartition] = {}
         self._stopped = False
+        self._questions = 0
         self.acquired = 0
         """Records that members have acquired."""
         self.expired_locks = 0
@@ -195,7 +207,7 @@ class LedSharePartitions:
     # ---- loading ---------------------------------------------------------------------------------
 
     async def _load(self, led: LedSharePartition) -> None:
-        settings = self.settings_of(led.key.group_id)
+        settings, questions = self.settings_of(led.key.group_id), self._questions
         try:
             found = await self._states.read(ReadState(led.key, led.leader_epoch))
             start = Offset(found.start_offset)
@@ -212,9 +224,23 @@ class LedSharePartitions:
         led.state = SharePartition(start, found.batches, settings, is_new=is_new)
         led.state.on_log_start(earliest)
         led.task = None
+        led.confirmed = questions
+        if led.asked > questions:
+            led.state.write_again()
         self.settle(led)
         led.wake()
         self._end_unused(led)
+
+    def confirm(self, led: LedSharePartition) -> int:
+        """Ask whether the state has begun anew since it was loaded. The number of the question:
+        `confirmed` gets there when it has not; else the partition ends, and is loaded anew.
+        """
+        self._questions += 1
+        led.asked = self._questions
+        if led.state is not None:
+            led.state.write_again()
+            self.settle(led)
+        return led.asked
 
     async def _first_offset(self, name: TopicPartition, reset: str) -> Offset:
         kind, duration_ms = reset_of(reset)
@@ -273,7 +299,7 @@ class LedSharePartitions:
 
     async def _write(self, led: LedSharePartition, state: SharePartition) -> None:
         while state.must_write:
-            write = state.take_write()
+            asked, write = led.asked, state.take_write()
             try:
                 await self._states.write(
                     WriteState(
@@ -294,6 +320,9 @@ class LedSharePartitions:
             state.on_written(write.number)
             self._bring_dead_letters(led, state)
             led.written(write.number)
+            if asked > led.confirmed:
+                led.confirmed = asked
+                led.wake()
             led.changed()
         led.task = None
         self._end_unused(led)

@@ -136,6 +136,9 @@ class ShareRequests:
         self._in_hand = in_hand
         self._jitter = jitter
         self._assigned: dict[SharedPartition, None] = {}
+        self._anew: set[SharedPartition] = set()
+        """Those that were assigned since a fetch has named them. Nothing counts that was acquired
+        of them by a request before: see `assign`."""
         self._sessions: dict[int, ShareSession] = {}
         self._resting: dict[SharedPartition, tuple[int, int]] = {}  # failures, until when
         self._first = 0  # the leader whose turn it is, where there is not a record for each
@@ -146,8 +149,16 @@ class ShareRequests:
     # ---- the user -----------------------------------------------------------------------------
 
     def assign(self, partitions: Iterable[SharedPartition]) -> None:
-        """Read these. Buffered records of other partitions are released."""
-        self._assigned = dict.fromkeys(partitions)
+        """Read these. Buffered records of other partitions are released.
+
+        A partition that the member gets once more, as it was out of its group, is named to the
+        session that has it, too: when a member begins to read, the leader makes sure that nobody
+        has altered the group's offsets since.
+        """
+        assigned = dict.fromkeys(partitions)
+        self._anew.intersection_update(assigned)
+        self._anew.update(place for place in assigned if place not in self._assigned)
+        self._assigned = assigned
         for place in [place for place in self._resting if place not in self._assigned]:
             del self._resting[place]
         kept: deque[Acquired] = deque()
@@ -316,7 +327,14 @@ class ShareRequests:
         records = shares.get(session.broker, 0)
         fetches = wanted and records and not renews
         known = dict.fromkeys(wanted)
-        if fetches and all(parcel.partition in known for parcel in parcels):
+        # Acknowledgements of a partition leave before a fetch says that it is read anew.
+        if fetches and all(
+            parcel.partition in known and parcel.partition not in self._anew for parcel in parcels
+        ):
+            added = tuple(
+                place for place in wanted if place not in session.told or place in self._anew
+            )
+            self._anew.difference_update(added)
             session.sent, session.parcels = parcels, []
             session.wanted = {place: self._epoch_of(place) for place in wanted}
             crowded = any(count == 0 for count in shares.values())
@@ -326,7 +344,7 @@ class ShareRequests:
                 session.epoch,
                 min(wait_ms, CROWDED_WAIT_MS) if crowded else wait_ms,
                 records,
-                tuple(place for place in wanted if place not in session.told),
+                added,
                 tuple(place for place in session.told if place not in known),
                 _acks(parcels),
             )
@@ -466,7 +484,7 @@ class ShareRequests:
             )
             if self._closed is not None:
                 pass  # the end of the session releases it
-            elif place in self._assigned:
+            elif place in self._assigned and place not in self._anew:
                 self.buffer.append(acquired)
             else:
                 self._release(acquired)

@@ -5,7 +5,7 @@ be held up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,13 @@ from pylog_broker.node.share import fetches
 from pylog_broker.node.share.fetches import ShareFetches
 from pylog_broker.node.share.led_partitions import LedSharePartitions
 from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import DeleteRecords, PartitionBatch, Produce
+from pylog_broker.replication.messages import (
+    DeleteRecords,
+    OffsetAnswer,
+    OffsetQuery,
+    PartitionBatch,
+    Produce,
+)
 from pylog_broker.share.persisted import InitializeState
 from pylog_broker.share.requests import (
     ShareAcknowledge,
@@ -114,7 +120,9 @@ class Member:
         self.epoch = 0
 
     def request(self, given: Acks = (), **changes: Any) -> ShareFetch:
-        partitions = (SharePartitionFetch(TOPIC_ID, 0, given),)
+        """It names the partition in the first one, and with acknowledgements."""
+        named = (SharePartitionFetch(TOPIC_ID, 0, given),)
+        partitions = named if self.epoch == 0 or given else ()
         made = ShareFetch(
             "g", self.name, self.epoch, 0, 1, 1 << 20, Wanted(500, 500), partitions=partitions
         )
@@ -286,8 +294,10 @@ def test_nothing_is_acquired_while_acknowledgements_wait_for_long(
     monkeypatch.setattr(fetches, "DURABLE_SECONDS", 0.02)
 
     async def main(broker: Broker) -> None:
-        broker.produce(b"v", b"w")
         a, b = broker.member("a"), broker.member("b")
+        for each in (a, b):
+            assert await each.acquire(max_wait_ms=30) == []  # has begun to read
+        broker.produce(b"v", b"w")
         limit = Wanted(1, 500, record_limit=True)
         assert await a.acquire(wanted=limit, max_wait_ms=LONG_MS) == [(0, 0, 1)]
         broker.states.held.clear()
@@ -496,6 +506,119 @@ def test_offsets_that_were_set_elsewhere_fence_what_is_here(group: BrokerGroup) 
     run(group, main)
 
 
+@pytest.mark.parametrize("start", [0, 2])
+def test_a_member_that_begins_to_read_begins_where_offsets_were_set(
+    group: BrokerGroup, start: int
+) -> None:
+    """The session of a member that died keeps what was loaded of the state before."""
+
+    async def main(broker: Broker) -> None:
+        broker.produce(b"v", b"w", b"x")
+        dead, late = broker.member("dead"), broker.member("late")
+        limit = Wanted(1, 500, record_limit=True)
+        assert await dead.acquire(wanted=limit, max_wait_ms=LONG_MS) == [(0, 0, 1)]
+        assert await dead.ends((0, 0, ACCEPT)) == 0
+        await broker.states.initialize(InitializeState(KEY, 2, start))
+        first = (start, start, 1)
+        assert await late.acquire(wanted=limit, max_wait_ms=LONG_MS) == [first]
+        assert await late.ends((start, start, ACCEPT)) == 0
+        assert broker.states.coordinator.partitions[KEY].start_offset == start + 1
+
+    run(group, main)
+
+
+def test_a_member_that_joins_again_in_its_session_names_the_partition_again(
+    group: BrokerGroup,
+) -> None:
+    async def main(broker: Broker) -> None:
+        broker.produce(b"v", b"w", b"x")
+        a = broker.member("a")
+        limit = Wanted(1, 500, record_limit=True)
+        assert await a.acquire(wanted=limit, max_wait_ms=LONG_MS) == [(0, 0, 1)]
+        await broker.states.initialize(InitializeState(KEY, 2, 2))
+        again = (SharePartitionFetch(TOPIC_ID, 0),)
+        assert await a.acquire(partitions=again, max_wait_ms=LONG_MS) == [(2, 2, 1)]
+
+    run(group, main)
+
+
+def test_a_state_that_was_read_before_offsets_were_set_is_not_begun_with(
+    group: BrokerGroup,
+) -> None:
+    """The share coordinator has answered the leader, which does not know yet where its log begins,
+    when offsets are set and another member comes.
+    """
+
+    async def main(broker: Broker) -> None:
+        broker.produce(b"v", b"w", b"x")
+        a, b = broker.member("a"), broker.member("b")
+        limit = Wanted(1, 500, record_limit=True)
+        offsets, may_go_on = broker.led.offsets, asyncio.Event()
+
+        async def slow_offsets(queries: Sequence[OffsetQuery]) -> Sequence[OffsetAnswer]:
+            await may_go_on.wait()
+            return await offsets(queries)
+
+        broker.led.offsets = slow_offsets  # type: ignore[method-assign]
+        first = asyncio.ensure_future(a.fetch(wanted=limit, max_wait_ms=LONG_MS))
+        await broker.settled()
+        await broker.states.initialize(InitializeState(KEY, 2, 2))
+        broker.states.held.clear()
+        second = asyncio.ensure_future(b.acquire(wanted=limit, max_wait_ms=LONG_MS))
+        await broker.settled()
+        may_go_on.set()
+        await first  # has begun to read before, and gets what was there
+        assert not second.done()
+        broker.states.held.set()
+        assert await second == [(2, 2, 1)]
+
+    run(group, main)
+
+
+def test_members_that_read_already_go_on_while_another_one_begins(group: BrokerGroup) -> None:
+    async def main(broker: Broker) -> None:
+        a, b = broker.member("a"), broker.member("b")
+        assert await a.acquire(max_wait_ms=30) == []
+        broker.states.held.clear()
+        late = asyncio.ensure_future(b.acquire(max_wait_ms=LONG_MS))
+        await broker.settled()
+        broker.produce(b"v")
+        assert await a.acquire(max_wait_ms=LONG_MS) == [(0, 0, 1)]
+        broker.produce(b"w")
+        await broker.settled()
+        assert not late.done()
+        broker.states.held.set()
+        assert await late == [(1, 1, 1)]
+
+    run(group, main)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (errors.CoordinatorNotAvailable("it is gone"), None),
+        (None, errors.UnknownTopicOrPartition.code),
+    ],
+)
+def test_a_member_that_begins_hears_of_a_failure_that_lasts(
+    group: BrokerGroup, fault: errors.PylogError | None, code: int | None
+) -> None:
+    """What was loaded ends with the first one, and the member has it loaded anew."""
+
+    async def main(broker: Broker) -> None:
+        a, b = broker.member("a"), broker.member("b")
+        assert await a.acquire(max_wait_ms=30) == []
+        broker.produce(b"v")
+        broker.states.fault = fault
+        if code is not None:
+            await broker.states.delete(KEY)
+        (data,) = (await b.fetch(max_wait_ms=LONG_MS)).partitions
+        assert (data.failure.code if data.failure else None) == code
+        assert [*map(tuple, data.acquired)] == ([(0, 0, 1)] if code is None else [])
+
+    run(group, main)
+
+
 def test_without_state_a_fetch_hears_so(group: BrokerGroup) -> None:
     async def main(broker: Broker) -> None:
         await broker.states.delete(KEY)
@@ -514,7 +637,7 @@ def test_of_partitions_that_are_not_here_a_fetch_hears_and_of_others_it_gets(
     async def main(broker: Broker) -> None:
         broker.produce(b"v")
         a = broker.member("a")
-        wanted = (SharePartitionFetch(NO_TOPIC, 0), SharePartitionFetch(TOPIC_ID, 0))
+        wanted = (SharePartitionFetch(NO_TOPIC, 0),)
         await a.fetch(max_wait_ms=0)  # loads what is there
         await broker.settled()
         answer = await a.fetch(partitions=wanted, max_wait_ms=LONG_MS)

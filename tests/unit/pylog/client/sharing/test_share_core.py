@@ -186,6 +186,30 @@ def test_what_a_member_loses_is_forgotten_and_released() -> None:
     assert world.step() == [fetch(1, 2, forgotten=(T1,))]
 
 
+def test_a_member_that_was_out_of_its_group_names_its_partitions_again() -> None:
+    """Somebody may have altered the group's offsets meanwhile."""
+    world = World(1, 1)
+    (request,) = world.step()
+    world.answer(request)
+    (request,) = world.step()
+    assert request == fetch(1, 1)
+    target, world.core.membership.target = world.core.membership.target, ()
+    assert world.step() == []
+    world.core.membership.target = target
+    assert world.step() == []
+    # It was acquired while the member was out, or before.
+    world.answer(request, PartitionShared("id", 0, acquired=FIVE, batches=b"x"))
+    assert not world.core.requests.buffer
+    (release,) = world.step()
+    assert release == ShareAcknowledge(1, 2, ((T0, (AckRange(0, 4, b"\x02"),)),))
+    world.answer(release, PartitionShared("id", 0))
+    (anew,) = world.step()
+    assert anew == fetch(1, 3, T0, T1)
+    world.answer(anew, PartitionShared("id", 0, acquired=FIVE, batches=b"x"))
+    assert world.core.requests.take(world.now_ms) is not None
+    assert world.step() == [fetch(1, 4)]
+
+
 def test_a_leader_that_has_moved_is_followed_at_once_when_it_is_told() -> None:
     world = World(1)
     (request,) = world.step()
