@@ -79,7 +79,9 @@ class Cluster:
         self._gateway: Address | None = None  # that answered last; only with routing by gateway
         self._wanted: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters: list[asyncio.Future[None]] = []  # for a refresh that has not begun yet
+        self._first_waiters: list[asyncio.Future[None]] = []  # for the first answer at all
+        self._asking = False  # a refresh is under way
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
         self._ports = FramedPorts(
@@ -196,7 +198,7 @@ class Cluster:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        for waiter in self._waiters:
+        for waiter in (*self._waiters, *self._first_waiters):
             waiter.cancel()
         for server in self._servers.values():
             await server.close()
@@ -214,14 +216,18 @@ class Cluster:
 
     async def refresh(self, *topics: str) -> None:
         """Wait for one refresh that begins from now on; the caller bounds the time."""
+        waiter = self._waits_in(self._waiters)
+        self.refresh_soon(*topics)
+        await waiter
+
+    def _waits_in(self, waiters: list[asyncio.Future[None]]) -> asyncio.Future[None]:
         if self._closed:
             raise errors.ClientClosed("the client is closed")
-        if not self._waiters:
+        if not self._waiters and not self._first_waiters:
             self._unreached_since_ms = None  # a caller that begins to wait has the whole time
-        self.refresh_soon(*topics)
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
+        waiters.append(waiter)
+        return waiter
 
     async def topic(self, name: str, timeout_ms: int) -> TopicInfo:
         """The topic as the cluster knows it.
@@ -278,9 +284,12 @@ class Cluster:
         """Return once any server answered; BootstrapFailed names each address and its fault."""
         if self.metadata.version:
             return
+        waiter = self._waits_in(self._first_waiters)
+        if not self._asking:
+            self.refresh_soon()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await self.refresh()
+                await waiter
         except TimeoutError:
             raise self.unreachable(timeout_ms) from None
 
@@ -306,6 +315,7 @@ class Cluster:
                         await self._wanted.wait()
             self._wanted.clear()
             waiters, self._waiters = self._waiters, []
+            is_first, self._asking = not self.metadata.version, True
             try:
                 if self._unreached_since_ms is None:
                     self._unreached_since_ms = self.clock.monotonic_ms()
@@ -315,6 +325,7 @@ class Cluster:
                 self._unreached_since_ms = self.gave_up = None
             except BaseException as error:
                 self._waiters = waiters + self._waiters  # for the next attempt, or for `close`
+                self._asking = False
                 if not isinstance(error, Exception):
                     raise
                 failures += 1
@@ -328,9 +339,13 @@ class Cluster:
                 await asyncio.sleep(pause_s)
                 continue
             failures = 0
+            self._asking = False
+            waiters, self._first_waiters = [*waiters, *self._first_waiters], []
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
+            if is_first:
+                continue  # a client that begins asks for its topics next
             # A broken leader makes many ask at once, and again until the next one is elected.
             await asyncio.sleep(self.settings.backoff_s(1, self.rng.random()))
 
@@ -361,7 +376,8 @@ class Cluster:
 
     def _tell_waiters(self, fault: Callable[[], errors.PylogError]) -> None:
         """Each has an exception of its own, to raise it."""
-        waiters, self._waiters = self._waiters, []
+        waiters = [*self._waiters, *self._first_waiters]
+        self._waiters, self._first_waiters = [], []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(fault())

@@ -43,6 +43,29 @@ def test_a_close_together_with_a_wish_for_a_refresh_returns() -> None:
             thread.run(close_while_asked())
 
 
+def test_the_first_answer_is_for_whoever_waits_and_topics_are_asked_for_at_once() -> None:
+    thread = shared_loop()
+
+    async def begin() -> tuple[int, int]:
+        cluster = Cluster(thread, settings)
+        refreshing = asyncio.ensure_future(cluster.refresh())
+        while not cluster._asking:
+            await asyncio.sleep(0)
+        await cluster.connected(10_000)  # it comes while the first request is under way
+        await refreshing
+        asked = running.metadata_requests
+        await cluster.refresh("t")
+        known = len(cluster.metadata.topics["t"].partitions)
+        await cluster.close()
+        return asked, known
+
+    with FakeCluster(1) as running:
+        running.create_topic("t", 3)
+        given = {"bootstrap_servers": running.bootstrap_servers, "retry_backoff_ms": 60_000}
+        settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
+        assert thread.run(asyncio.wait_for(begin(), 30)) == (1, 3)
+
+
 def test_what_cannot_be_understood_does_not_end_the_refreshing(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
