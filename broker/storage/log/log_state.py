@@ -34,6 +34,7 @@ from pylog_broker.config import TopicConfig
 from pylog_broker.storage.errors import PassingStorageError
 from pylog_broker.storage.files import NO_ROOM, PASSES, Buffer, Files
 from pylog_broker.storage.indexes.offset_index import RELATIVE_MAX
+from pylog_broker.storage.indexes.txn_index import AbortedTransaction
 from pylog_broker.storage.log.durability import Durability
 from pylog_broker.storage.log.environment import RECOMPRESSED, AppendInfo, Environment
 from pylog_broker.storage.log.follower_batches import FetchedBatches, PlacedBatch, read_fetched
@@ -142,7 +143,19 @@ class LogState:
             # Deleted records were lost together with the rest: nothing readable is there.
             self.restart_at(bounds.start)
         durable.epochs.truncate_from_start(Offset(bounds.start))
+        self._leave_unindexed(found.unindexed)
         return found.report
+
+    def _leave_unindexed(
+        self, segments: Sequence[tuple[Segment, Sequence[AbortedTransaction]]]
+    ) -> None:
+        """Nobody uses the log before these aborted transactions are in their indexes, and the next
+        start must not trust a segment that lacks them.
+        """
+        for segment, aborted in segments:
+            if segment in self.segments:
+                self.durable.point = min(self.durable.point, segment.base_offset)
+                self.guard.leave_unfinished(partial(segment.txn_index.replace, aborted))
 
     def seal(self) -> None:
         """Write what is only in memory, durably, before the log closes. OSError, BadBatch."""

@@ -34,6 +34,7 @@ from pylog_broker.config import TopicConfig
 from pylog_broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, read_epochs
 from pylog_broker.storage.checkpoints.leader_epochs import LeaderEpochCache
 from pylog_broker.storage.files import Files
+from pylog_broker.storage.indexes.txn_index import AbortedTransaction
 from pylog_broker.storage.producers.producer_history import ProducerHistory, headers
 from pylog_broker.storage.recovery.gaps import Gaps
 from pylog_broker.storage.recovery.last_stop import Knowledge, LastStop, RecoveryReport
@@ -53,12 +54,14 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The segments of a log in order, none when the directory holds none, and its epochs, which say
-    whether the checkpoint is behind.
+    whether the checkpoint is behind. `unindexed`: segments whose index of aborted transactions
+    found no room, in order, and the entries that each must get before anybody reads them.
     """
 
     segments: tuple[Segment, ...]
     epochs: LeaderEpochCache
     report: RecoveryReport
+    unindexed: tuple[tuple[Segment, tuple[AbortedTransaction, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,8 @@ def recover(
         raise
     settled.epochs.changed = settled.epochs.entries != checkpoint.entries
     report = RecoveryReport.total([*told, settled.report])
-    return Recovered(settled.segments, settled.epochs, report)
+    unindexed = tuple((read.segment, read.unindexed) for read in scanned.read if read.unindexed)
+    return Recovered(settled.segments, settled.epochs, report, unindexed)
 
 
 def _begin(

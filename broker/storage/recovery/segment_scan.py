@@ -17,7 +17,7 @@ from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import HEADER_SIZE, BatchHeader, crc_matches, read_header
 from pylog_broker.storage.checkpoints.leader_epochs import LeaderEpochCache
 from pylog_broker.storage.errors import CorruptSegment, InvalidOffset
-from pylog_broker.storage.files import is_of_the_moment
+from pylog_broker.storage.files import NO_ROOM, is_of_the_moment
 from pylog_broker.storage.indexes.time_index import TimeIndex
 from pylog_broker.storage.indexes.txn_index import AbortedTransaction
 from pylog_broker.storage.producers.producer_history import ProducerHistory
@@ -33,13 +33,15 @@ from pylog_broker.storage.segments.segment import Segment, place_of
 @dataclass(frozen=True, slots=True)
 class ReadSegment:
     """One segment that was read. `indexes_hold`: its index files tell the truth as they are.
-    `ends_log`: its tail was cut, and all later segments with it.
+    `ends_log`: its tail was cut, and all later segments with it. `unindexed`: what its index of
+    aborted transactions should say, and does not, for want of room.
     """
 
     segment: Segment
     indexes_hold: bool
     ends_log: bool
     report: RecoveryReport
+    unindexed: tuple[AbortedTransaction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ class SegmentScan:
         self._witness = segment.indexes.witness(self._size) if known.stop.in_order else None
         self._aborted: list[AbortedTransaction] = []
         self._abort_markers: set[tuple[int, int]] = set()
+        self._unindexed: tuple[AbortedTransaction, ...] = ()
         self._batches = 0
         self._has_gaps = False
         self._told: list[RecoveryReport] = []
@@ -162,7 +165,7 @@ class SegmentScan:
         report = RecoveryReport(self._batches, has_gaps=self._has_gaps)
         if self._told:
             report = RecoveryReport.total([report, *self._told])
-        return ReadSegment(segment, indexes_hold, end is _End.CUT, report)
+        return ReadSegment(segment, indexes_hold, end is _End.CUT, report, self._unindexed)
 
     def _read_batches(self) -> _End:
         segment, size = self._segment, self._size
@@ -353,7 +356,12 @@ class SegmentScan:
         if segment.holes and known is not None:
             return  # a marker may be in them
         if known != self._aborted and not (self._known.gaps_allowed and self._agrees(known)):
-            segment.txn_index.replace(self._aborted)
+            try:
+                segment.txn_index.replace(self._aborted)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                self._unindexed = tuple(self._aborted)
             self._told.append(RecoveryReport(indexes_rebuilt=1))
 
     def _agrees(self, known: list[AbortedTransaction] | None) -> bool:

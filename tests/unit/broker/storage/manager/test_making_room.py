@@ -8,12 +8,13 @@ import pytest
 
 from pylog.errors import KafkaStorageError
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
-from pylog.records.builder import encode_batch
+from pylog.records.builder import ControlType, encode_batch, encode_control_batch
 from pylog_broker.config import BrokerConfig, TopicConfig
 from pylog_broker.storage.cleaner.cleaner import LogCleaner
 from pylog_broker.storage.directories.directory import MetaProperties
 from pylog_broker.storage.errors import DiskFull
 from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.log.validator import INTERNAL
 from pylog_broker.storage.manager.log_directories import LogDirectories
 from pylog_broker.storage.manager.manager import LogManager
 from pylog_broker.storage.manager.opening import Opening
@@ -243,6 +244,111 @@ def test_a_full_disk_beside_others_is_not_taken_offline_by_a_start() -> None:
     logs.registered()
     assert logs.offline == ()
     assert [values_of(log) for log in logs.logs] == [[(0, b"a")]] * 2
+
+
+def abort_one(log: Log, producer_id: int) -> None:
+    """A transaction of one record, and the marker that aborts it."""
+    record = encode_batch(
+        [b"undone"], timestamps=WALL_MS, producer_id=producer_id, producer_epoch=0, base_sequence=0,
+        transactional=True,
+    )  # fmt: skip
+    marker = encode_control_batch(
+        ControlType.ABORT, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0,
+        timestamp_ms=WALL_MS,
+    )  # fmt: skip
+    for batch in (record, marker):
+        log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS, origin=INTERNAL)
+
+
+def ends_of_aborted(log: Log) -> list[int]:
+    found = log.aborted_transactions(0, log.log_end_offset)
+    return sorted(entry.last_offset for entry in found)
+
+
+def lose_transaction_indexes(files: MemoryFiles, directory: str, *, keep: int = 0) -> None:
+    """A loss of power took what had not been synced of them."""
+    for name in files.listdir(directory):
+        if name.endswith(".txnindex"):
+            handle = files.open(f"{directory}/{name}")
+            files.truncate(handle, min(keep, files.size(handle)))
+
+
+@pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
+@pytest.mark.parametrize("keep", [0, 20, 34])
+def test_a_start_without_room_keeps_readers_from_an_index_of_transactions_that_is_behind(
+    boot: str, keep: int
+) -> None:
+    files = MemoryFiles()
+    manager = open_manager(files)
+    log = manager.create(TOPIC, TOPIC_ID)
+    log.config = TopicConfig(segment_bytes=400)
+    for producer_id in range(6):
+        abort_one(log, producer_id)
+    expected = [1, 3, 5, 7, 9, 11]
+    assert ends_of_aborted(log) == expected
+    assert len(log.segments) > 2
+    full(files)
+    lose_transaction_indexes(files, f"{ROOT}/t-0", keep=keep)
+    for _ in range(2):
+        manager = open_manager(files, boot=boot)
+        again = log_of(manager)
+        manager.registered()
+        assert again.failure is None
+        assert again.recovery_point == 0, "a start must read the segments until they are indexed"
+        with pytest.raises(DiskFull):
+            again.aborted_transactions(0, 12)
+        with pytest.raises(DiskFull):
+            append(again, b"b")
+        files.kill()
+    manager = open_manager(files, boot=boot)
+    again = log_of(manager)
+    files.capacity = None
+    assert ends_of_aborted(again) == expected
+    again.flush()
+    manager.checkpoint_recovery_points()
+    files.kill()
+    last = log_of(open_manager(files, boot=boot))
+    assert last.recovery.segments_trusted
+    assert ends_of_aborted(last) == expected
+
+
+def test_a_log_whose_index_of_transactions_is_behind_is_not_closed_cleanly() -> None:
+    files = MemoryFiles()
+    manager = open_manager(files)
+    abort_one(manager.create(TOPIC, TOPIC_ID), 1)
+    files.kill()
+    lose_transaction_indexes(files, f"{ROOT}/t-0")
+    files.fail("append", ".txnindex", errno.ENOSPC, times=99)
+    open_manager(files).close(clean=True)
+    files.faults.clear()
+    again = log_of(open_manager(files))
+    assert again.recovery.segments_trusted == 0
+    assert ends_of_aborted(again) == [1]
+
+
+def test_an_index_of_transactions_that_is_behind_takes_no_directory_offline() -> None:
+    files = MemoryFiles()
+    paths = ["/disk1/broker-1", "/disk2/broker-1"]
+    ids = iter(["one", "two", "x", "y"])
+
+    def start() -> LogDirectories:
+        owner = MetaProperties("cluster", BrokerId(1), "", "boot")
+        opening = Opening(files, paths, owner, new_directory_id=lambda: next(ids), wall_ms=WALL_MS)
+        for step in opening.steps:
+            step()
+        return opening.finish()
+
+    logs = start()
+    for number, directory in enumerate(["one", "two"]):
+        abort_one(logs.create(TopicPartition("t", number), TOPIC_ID, directory_id=directory), 1)
+    files.kill()
+    lose_transaction_indexes(files, "/disk2/broker-1/t-1")
+    files.fail("append", "/disk2/broker-1/", errno.ENOSPC, times=99)
+    logs = start()
+    logs.registered()
+    assert (logs.offline, logs.failed_replicas) == ((), ())
+    files.faults.clear()
+    assert [ends_of_aborted(log) for log in logs.logs] == [[1], [1]]
 
 
 def test_damage_that_could_not_be_noted_is_found_again() -> None:
