@@ -24,6 +24,7 @@ from pylog_broker.coordinator.generated.transaction_log import (
 )
 from pylog_broker.coordinator.transactions.codec import TransactionCodec
 from pylog_broker.coordinator.transactions.coordinator import TransactionCoordinator
+from pylog_broker.coordinator.transactions.refusals import PROOF
 from pylog_broker.coordinator.transactions.sink_messages import is_of_a_sink
 from pylog_broker.coordinator.transactions.states import TransactionState
 from pylog_broker.coordinator.transactions.transaction import (
@@ -118,13 +119,14 @@ class TransactionGhost:
                 assert self.sinks is not None
                 self.sinks.take(number, record)
                 continue
+            if record == PROOF:
+                self._sometimes["transactions: a coordinator shows that it leads"] += 1
+                continue
             name = record.key.transactional_id
             self._numbers[name] = number
             before = self._newest.pop(name, None)
             if record.value is None:
-                if before is None:
-                    self._sometimes["transactions: an unknown id refused"] += 1
-                elif before.state not in _IDLE:
+                if before is None or before.state not in _IDLE:
                     raise Violation("I12", f"{name} is forgotten in the middle of {before}")
                 continue
             assert isinstance(record.value, TransactionLogValue)
@@ -132,10 +134,6 @@ class TransactionGhost:
             self._follow(before, now)
 
     def _follow(self, before: Transaction | None, now: Transaction) -> None:
-        if now == before:
-            # a coordinator has shown that it leads before it refuses what a newer one might not
-            self._sometimes["transactions: refused by what is known"] += 1
-            return
         state = _S.EMPTY if before is None else before.state
         if state not in _MAY_FOLLOW[now.state] and not self._is_overwrite(state, now):
             raise Violation("I12", f"{now} follows {before}")

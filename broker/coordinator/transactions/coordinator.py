@@ -14,7 +14,8 @@ Transaction version 2 (KIP-890): each end raises the producer's epoch, so that n
 transaction can get into the next one. An answer that is asked for again is given by what was
 decided. Where the epochs of a producer id run out, an end gives the producer another id.
 
-A refusal that a newer coordinator might not give waits until the log shows that there is none.
+A refusal that a newer coordinator might not give waits until the log shows that there is none: see
+`refusals`.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ from pylog_broker.coordinator.transactions.messages import (
     TransactionEnded,
     TransactionFilter,
 )
+from pylog_broker.coordinator.transactions.refusals import NOBODY, proven
 from pylog_broker.coordinator.transactions.sink_messages import (
     check_is_of_no_sink,
     is_of_a_sink,
@@ -285,6 +287,7 @@ class TransactionCoordinator:
     def _first_instance(
         self, wall_ms: int, request_id: RequestId, request: InitProducer, fresh: ProducerId | None
     ) -> Decision:
+        assert request.transactional_id != NOBODY
         self.check_has_room_for(request.transactional_id)
         if fresh is None:
             return _needs_id(request_id)
@@ -831,16 +834,14 @@ class TransactionCoordinator:
     def _refuse(
         self, request_id: RequestId, transactional_id: str, asked: Identity, refusal: PylogError
     ) -> Decision:
-        """The refusal, which ends a producer. A coordinator that was deposed and has not heard of
-        it must not give it: its successor may have told the producer more than is known here.
-        Where that can be, the coordinator writes what it knows once more: the refusal leaves when
-        that is committed, which what a deposed one writes never is. Raises it in any other case.
+        """The refusal, which ends a producer. Raises it where `asked` is certainly from before the
+        owner; else a newer coordinator may have told the producer more than is known here, so the
+        refusal waits until this one has shown that it leads.
         """
         transaction = self.transactions.get(transactional_id)
         if transaction is not None and transaction.is_past(asked):
             raise refusal
-        known = tombstone_of(transactional_id) if transaction is None else record_of(transaction)
-        return Decision([known], [Reply(request_id, refusal)])
+        return proven(request_id, refusal)
 
     def _live_of(self, transaction: Transaction) -> _Live:
         return self._live.setdefault(transaction.transactional_id, _Live())

@@ -26,6 +26,7 @@ from pylog_broker.coordinator.runtime.decision import (
     Send,
     SetTimer,
 )
+from pylog_broker.coordinator.transactions.codec import TransactionCodec
 from pylog_broker.coordinator.transactions.config import TransactionConfig
 from pylog_broker.coordinator.transactions.coordinator import (
     WAIT_MS_MAX,
@@ -34,6 +35,7 @@ from pylog_broker.coordinator.transactions.coordinator import (
     TransactionCoordinator,
 )
 from pylog_broker.coordinator.transactions.messages import (
+    AddPartitions,
     EndTransaction,
     ListedTransaction,
     PartitionsAdded,
@@ -42,6 +44,7 @@ from pylog_broker.coordinator.transactions.messages import (
     TransactionEnded,
     TransactionFilter,
 )
+from pylog_broker.coordinator.transactions.refusals import PROOF
 from pylog_broker.coordinator.transactions.states import (
     FROM,
     IllegalTransition,
@@ -128,7 +131,7 @@ def test_an_identity_that_is_not_known_yet_is_refused_by_a_coordinator_that_lead
     shard.commits = False
     number = asks(shard, owner.next)
     assert number not in shard.replies, "a deposed coordinator would have refused its producer"
-    assert shard.log[records:] == [shard.log[records - 1]], "what it knows, once more"
+    assert shard.log[records:] == [TransactionCodec().encode(PROOF)]
     shard.commit()
     assert isinstance(shard.replies[number], ProducerFenced)
     assert shard.transaction() == known
@@ -158,6 +161,20 @@ def test_an_id_that_is_not_known_yet_is_refused_by_a_coordinator_that_leads(
     shard.commit()
     assert isinstance(shard.replies[number], InvalidProducerIdMapping)
     assert shard.coordinator.transactions == {}
+
+
+def test_refusals_leave_one_record_in_a_log_that_is_cleaned() -> None:
+    shard = TransactionShard()
+    known = open_transaction(shard)
+    records = len(shard.log)
+    for number in range(9):
+        request = AddPartitions(f"invented {number}", identity(number, 0), (A,))
+        refused = shard.answer(lambda c, r, request=request: c.add_partitions(WALL_MS, r, request))
+        assert isinstance(refused, InvalidProducerIdMapping)
+    assert isinstance(shard.ended(known.next), ProducerFenced)
+    assert {key for key, _ in shard.log[records:]} == {TransactionCodec().encode(PROOF)[0]}
+    shard.start()
+    assert set(shard.coordinator.transactions) == {T}
 
 
 def test_a_producer_id_that_is_not_known_yet_is_refused_by_a_coordinator_that_leads() -> None:
