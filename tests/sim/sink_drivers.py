@@ -275,11 +275,13 @@ class Driver(Actor):
             self.work.sink,
             apis.DECIDE_SINK_BATCH,
             sink_wire.decide_request(wanted),
-            partial(self._answered, batch),
+            partial(self._answered, batch, wanted),
             DECIDE_MS,
         )
 
-    def _answered(self, batch: _Batch, answer: Any) -> None:
+    def _answered(self, batch: _Batch, wanted: SinkBatch, answer: Any) -> None:
+        if isinstance(answer, errors.PylogError):
+            self._apps.ghost.told_refusal(self.name, wanted, answer)
         if batch is not self._batch or batch.has_failed:
             return
         if isinstance(answer, errors.PylogError):

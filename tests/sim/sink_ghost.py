@@ -6,7 +6,8 @@ other attempt is; what is committed stays. S3: one transactional id and one iden
 attempt. S4: who is told of a decision is told what the log says. S5: an overwritten partition
 begins at its new start before its readers see the batch, and at no new start that is not decided.
 S6: of each attempt that counts, readers of committed records see each record once; of any other
-none. I14: the memory of a coordinator is what its log says.
+none. S7: nobody is told that an attempt has ended which is open by the log, or that attempts do not
+count which may, or do. I14: the memory of a coordinator is what its log says.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pylog.client.sinks.sink_types import SinkBatch, SinkDecision
+from pylog.client.sinks.sink_types import SinkBatch, SinkDecision, SinkMember
 from pylog.client.sinks.sink_types import SinkKey as ClientKey
+from pylog.errors import InvalidTxnState, PylogError
 from pylog.model import Offset, TopicId, TopicPartition, topic_id_from_bytes
 from pylog_broker.api.transactions.sinks import TaskBegun
 from pylog_broker.coordinator.generated.sink_decision import SinkDecisionKey, SinkDecisionValue
@@ -55,6 +57,10 @@ class _Open:
     of: _Task
     identity: _Identity
     is_prepared: bool = False
+
+    def is_ready_for(self, of: tuple[str, int]) -> bool:
+        """Whether a decision about that batch of that run may name it."""
+        return self.is_prepared and self.of[:2] == of
 
 
 @dataclass(slots=True)
@@ -335,6 +341,38 @@ class SinkGhost:
                 return
         self._fail("S4", f"{name} is told of {told}, which was not decided")
 
+    def told_refusal(self, name: str, wanted: SinkBatch, refusal: PylogError) -> None:
+        """S7: a driver has heard that its decision is refused."""
+        if not isinstance(refusal, InvalidTxnState):
+            return
+        self._transactions.catch_up()
+        sink = self._sink(SinkKey(*wanted.sink))
+        named = {(each.producer_id, each.producer_epoch) for each in wanted.members}
+        counted = {each.identity for each in sink.counted.values()}
+        decided = sink.decision
+        if decided is not None and wanted.batch_id <= decided.batch_id:
+            run_id = sink.run_id(decided.run_number)
+            is_wrong = (run_id, decided.batch_id) == (wanted.run_id, wanted.batch_id)
+            is_wrong = is_wrong and named == counted
+        else:
+            of = (wanted.run_id, wanted.batch_id)
+            ready = {each.identity for each in sink.open.values() if each.is_ready_for(of)}
+            goes_on = sink.run_ids[-1:] == (wanted.run_id,) and not sink.has_ended
+            is_wrong = goes_on and named <= ready
+        if is_wrong:
+            self._fail("S7", f"{name} is told of {wanted}: {refusal}; the log has {sink}")
+        self._sometimes["sinks: decision refused, and rightly so"] += 1
+
+    def told_ended(self, name: str, member: SinkMember, refusal: PylogError) -> None:
+        """S7: a task has heard that its attempt is refused."""
+        if not isinstance(refusal, InvalidTxnState):
+            return
+        self._transactions.catch_up()
+        known = self._sink(sink_of(member.transactional_id)).open.get(member.transactional_id)
+        if known is not None and known.identity == (member.producer_id, member.producer_epoch):
+            self._fail("S7", f"{name} is told of {member}: {refusal}; the log has {known}")
+        self._sometimes["sinks: attempt refused, and rightly so"] += 1
+
     def answered_begun(self, broker: str, request: BeginTask, given: TaskBegun) -> None:
         """I10: a coordinator has given a transaction to an attempt, or told of a decision."""
         self._transactions.catch_up()
@@ -362,8 +400,15 @@ class SinkGhost:
                 return
         self._fail("I10", f"{broker} says that {batch} is decided, which is not committed")
 
+    def knows_run(self, request: AbortBatch) -> bool:
+        """Whether the log has the run."""
+        self._transactions.catch_up()
+        return request.run_id in self._sink(request.sink).run_ids
+
     def answered_aborted(self, broker: str, request: AbortBatch) -> None:
-        """I10: it has told that a run writes nothing more."""
+        """I10: it has told that a run writes nothing more, which the log had when it was asked. One
+        that begins behind the abort of a run that nobody knew goes on.
+        """
         self._transactions.catch_up()
         sink = self._sink(request.sink)
         is_newest = sink.run_ids[-1:] == (request.run_id,)

@@ -162,7 +162,11 @@ class SinkWorker(TransactionalApp):
         assert self._order is not None
         assert self._member is not None
 
+        member = self._member
+
         def heard(answer: Any) -> None:
+            if isinstance(answer, errors.PylogError):
+                self._sinks.ghost.told_ended(self.name, member, answer)
             if not self._is_of(life):
                 return
             if isinstance(answer, errors.PylogError) and not answer.retriable:
@@ -172,7 +176,7 @@ class SinkWorker(TransactionalApp):
 
         sink = self._order.attempt.sink
         request = sink_pb2.RenewSinkTaskRequest(
-            sink=sink_wire.key_message(sink), member=sink_wire.member_message(self._member)
+            sink=sink_wire.key_message(sink), member=sink_wire.member_message(member)
         )
         self._caller.ask(sink, apis.RENEW_SINK_TASK, request, heard, every_ms)
 
@@ -224,14 +228,16 @@ class SinkWorker(TransactionalApp):
             return
         assert self._order is not None
         assert self._member is not None
-        sink = self._order.attempt.sink
+        sink, member = self._order.attempt.sink, self._member
         request = sink_pb2.PrepareSinkTaskRequest(
             sink=sink_wire.key_message(sink),
-            member=sink_wire.member_message(self._member),
+            member=sink_wire.member_message(member),
             timeout_ms=self._order.prepared_ms,
         )
 
         def heard(answer: Any) -> None:
+            if isinstance(answer, errors.PylogError):
+                self._sinks.ghost.told_ended(self.name, member, answer)
             if self._is_of(life):
                 self._prepared(answer)
 

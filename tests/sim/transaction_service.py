@@ -65,6 +65,8 @@ class TransactionService(UnaryCalls):
         assert cluster.transactions is not None
         self._cluster = cluster
         self._ghost = cluster.transactions.ghost
+        self._of_known_runs: set[int] = set()
+        """Aborts under way of runs that the log had when they were asked for, by `id`."""
         clock: Any = Clock(process)
         engine: Any = Engine(process)
         pool: Any = None
@@ -204,6 +206,19 @@ class TransactionService(UnaryCalls):
             answer = bound.refused(asked.request, fault)
         call.answer(answer)
 
+    async def _answer(self, asked: UnaryCall, call: Call) -> None:
+        asked = asked._replace()  # a request that the network has doubled comes twice
+        if asked.api == apis.ABORT_SINK_BATCH.key and self._knows_run(asked):
+            self._of_known_runs.add(id(asked))
+        try:
+            await super()._answer(asked, call)
+        finally:
+            self._of_known_runs.discard(id(asked))
+
+    def _knows_run(self, asked: UnaryCall) -> bool:
+        sinks = self._cluster.sinks
+        return sinks is not None and sinks.ghost.knows_run(sink_messages.abort_from(asked.message))
+
     def _check(self, asked: UnaryCall, given: Any) -> None:
         name, message = self._process.name, asked.message
         if asked.api == apis.INIT_PRODUCER_ID.key:
@@ -223,7 +238,7 @@ class TransactionService(UnaryCalls):
             ghost.answered_prepared(name, sink_messages.prepared_from(message).member)
         elif asked.api == apis.DECIDE_SINK_BATCH.key:
             ghost.answered_decided(name, sink_messages.decision_from(message).sink, given.batch)
-        elif asked.api == apis.ABORT_SINK_BATCH.key:
+        elif asked.api == apis.ABORT_SINK_BATCH.key and id(asked) in self._of_known_runs:
             ghost.answered_aborted(name, sink_messages.abort_from(message))
 
     def stop(self) -> None:

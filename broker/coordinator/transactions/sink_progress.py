@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pylog.errors import InvalidRequest, InvalidTxnState
+from pylog_broker.coordinator.transactions.refusals import Unproven
 from pylog_broker.coordinator.transactions.sink_messages import SinkKey
 from pylog_broker.coordinator.transactions.sink_state import Attempt, SinkState, number_of
 
@@ -23,19 +24,13 @@ def check_begins(key: SinkKey, sink: SinkState, attempt: Attempt) -> None:
     """Whether an attempt may commit its positions: Spark goes on to a batch when the one before it
     is finished.
 
-    Raises InvalidRequest where that one was not decided here, so that something else than this sink
-    has written it; and where another source commits other positions to the same group.
+    Raises InvalidRequest where another source commits other positions to the same group; and, as
+    Unproven, where the batch before was not decided here, so that something else than this sink has
+    written it.
     """
     for known in _attempts(sink):
         if sink.last_batch < known.batch_id < attempt.batch_id:
-            raise InvalidRequest(
-                f"batch {known.batch_id} of query {key.query_id} is finished, and sink "
-                f"{key.sink_id!r} has not decided about it: what the query reads is committed to "
-                f"group {known.group!r} with what it writes there. Write with the format pylog, "
-                f"with {OPTION}={known.group} and sinkId={key.sink_id}, each batch, also one "
-                "without rows. Then give source and sink another sinkId, or forget this one "
-                f"(pylog sinks forget {key.query_id} {key.sink_id})"
-            )
+            raise Unproven(_decided_elsewhere(key, known))
         is_same = (known.run_number, known.batch_id) == (attempt.run_number, attempt.batch_id)
         if is_same and known.group == attempt.group and known.digest != attempt.digest:
             raise InvalidRequest(
@@ -43,6 +38,16 @@ def check_begins(key: SinkKey, sink: SinkState, attempt: Attempt) -> None:
                 f"{attempt.group!r}, and have come to different positions; give each source "
                 f"{OPTION} with a group of its own, and the sink all of them"
             )
+
+
+def _decided_elsewhere(key: SinkKey, known: Attempt) -> InvalidRequest:
+    return InvalidRequest(
+        f"batch {known.batch_id} of query {key.query_id} is finished, and sink {key.sink_id!r} has "
+        f"not decided about it: what the query reads is committed to group {known.group!r} with "
+        f"what it writes there. Write with the format pylog, with {OPTION}={known.group} and "
+        f"sinkId={key.sink_id}, each batch, also one without rows. Then give source and sink "
+        f"another sinkId, or forget this one (pylog sinks forget {key.query_id} {key.sink_id})"
+    )
 
 
 def counted(

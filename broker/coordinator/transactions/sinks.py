@@ -19,6 +19,9 @@ transactional ids of its sinks, so no other coordinator has a say.
   the positions that were committed for it, or fails. See `sink_progress`.
 - A transactional id goes back to the pool with its decision. A batch that an attempt sends after
   that is refused, as each end raises the epoch, also where nothing was written.
+- A refusal ends the attempt, or the query. One that a newer coordinator might not give waits until
+  this one has shown that it leads, and so does the answer to an abort that finds nothing to end:
+  see `refusals`. What a sink says of runs and of decisions stays true, and leaves at once.
 """
 
 from __future__ import annotations
@@ -62,6 +65,7 @@ from pylog_broker.coordinator.transactions.messages import (
     Overwrite,
     SendMarkers,
 )
+from pylog_broker.coordinator.transactions.refusals import PROOF, Unproven, decided, proven
 from pylog_broker.coordinator.transactions.sink_messages import (
     KEEP_FOREVER,
     AbortBatch,
@@ -294,18 +298,24 @@ class Sinks:
     ) -> Decision:
         """`Member`, `AlreadyDecided`, or `NeedsProducerId`.
 
-        Raises SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this run
-        has decided, InvalidTxnState where the run has ended, InvalidRequest for a name that is too
-        long and as `check_begins`, and ThrottlingQuotaExceeded where there is no room for one more.
+        Refused by SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this
+        run has decided, InvalidTxnState where the run has ended, InvalidRequest for a name that is
+        too long and as `check_begins`, and ThrottlingQuotaExceeded where there is no room for one
+        more.
         """
+        return decided(request_id, lambda: self._begin(wall_ms, request_id, request, fresh))
+
+    def _begin(
+        self, wall_ms: int, request_id: RequestId, request: BeginTask, fresh: ProducerId | None
+    ) -> Decision:
         key = request.sink
         check_names(key, request.run_id)
         sink = self._sinks.get(key) or SinkState()
         run_number = self._number(key, sink, request.run_id)
         group = request.progress_group
-        decided = self._decided(sink, run_number, request.batch_id, is_read=bool(group))
-        if decided is not None:
-            return Decision(effects=[Reply(request_id, AlreadyDecided(decided))])
+        made = self._decided(sink, run_number, request.batch_id, is_read=bool(group))
+        if made is not None:
+            return Decision(effects=[Reply(request_id, AlreadyDecided(made))])
         self._check_goes_on(key, sink, run_number)
         attempt = Attempt(run_number, *request[2:])
         if group:
@@ -332,7 +342,12 @@ class Sinks:
         return decision
 
     def renew(self, wall_ms: int, request_id: RequestId, request: RenewTask) -> Decision:
-        """An attempt that writes has its time again. Raises InvalidTxnState where it has ended."""
+        """An attempt that writes has its time again. Refused by InvalidTxnState where it has
+        ended.
+        """
+        return decided(request_id, lambda: self._renew(wall_ms, request_id, request))
+
+    def _renew(self, wall_ms: int, request_id: RequestId, request: RenewTask) -> Decision:
         task = self._task(request.sink, request.member)
         transactional_id = request.member.transactional_id
         effects = [Reply(request_id, request.member)]
@@ -341,7 +356,10 @@ class Sinks:
         return Decision(effects=[self._timer(wall_ms, transactional_id, task), *effects])
 
     def prepare(self, wall_ms: int, request_id: RequestId, request: PrepareTask) -> Decision:
-        """The attempt waits for its decision. Raises InvalidTxnState where it has ended."""
+        """The attempt waits for its decision. Refused by InvalidTxnState where it has ended."""
+        return decided(request_id, lambda: self._prepare(wall_ms, request_id, request))
+
+    def _prepare(self, wall_ms: int, request_id: RequestId, request: PrepareTask) -> Decision:
         task = self._task(request.sink, request.member)
         transactional_id = request.member.transactional_id
         reply = Reply(request_id, request.member)
@@ -369,12 +387,15 @@ class Sinks:
         """`BatchDecided`, when the decision is committed, and all transactions of the sink that
         have ended have their markers; for the latter it waits up to `visible_timeout_ms`.
 
-        Raises SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this run
-        has decided otherwise, InvalidTxnState where an attempt or the run has ended, or an attempt
-        is not prepared, ConcurrentTransactions while the last batch has not overwritten all
+        Refused by SinkRunSuperseded, SinkBatchDecided for an earlier batch and for one that this
+        run has decided otherwise, InvalidTxnState where an attempt or the run has ended, or an
+        attempt is not prepared, ConcurrentTransactions while the last batch has not overwritten all
         partitions, InvalidRequest for an overwrite without an attempt, or of too many partitions,
         and as `sink_progress.counted`.
         """
+        return decided(request_id, lambda: self._decide(wall_ms, request_id, request))
+
+    def _decide(self, wall_ms: int, request_id: RequestId, request: DecideBatch) -> Decision:
         check_names(request.sink, request.run_id)
         sink = self._sinks.get(request.sink) or SinkState()
         run_number = self._number(request.sink, sink, request.run_id)
@@ -392,7 +413,11 @@ class Sinks:
         self._check_goes_on(request.sink, sink, run_number)
         if sink.is_empty:
             self._check_room(request.sink, sink)
-        self._check_counted(request, run_number)
+        try:
+            counted = self._counted(request, sink, run_number)
+        except (InvalidTxnState, InvalidRequest) as refusal:
+            # A newer coordinator may know more of the attempts, or that the batch is decided.
+            raise Unproven(refusal) from None
         self._check_has_overwritten(request.sink, sink)
         made = DecidedBatch(
             request.batch_id,
@@ -404,12 +429,6 @@ class Sinks:
             KEEP_FOREVER if request.keep_ms < 0 else wall_ms + request.keep_ms,
             request.receipt,
             request.overwritten,
-        )
-        counted = {member.transactional_id for member in request.members}
-        counted.update(
-            sink_progress.counted(
-                request.sink, sink, run_number, request.batch_id, request.progress_groups
-            )
         )
         numbers = sorted(map(number_of, counted))
         overwrite = overwrite_of(made, numbers)
@@ -475,6 +494,13 @@ class Sinks:
         """The batch counts all the same: its markers are written until they are there."""
         answers = self._answers.pop(timer.sink, None)
         return Decision(effects=[] if answers is None else [*answers.replies])
+
+    def _counted(self, request: DecideBatch, sink: SinkState, run_number: int) -> set[str]:
+        """The transactional ids of the attempts that count."""
+        self._check_counted(request, run_number)
+        batch_id, groups = request.batch_id, request.progress_groups
+        of_sources = sink_progress.counted(request.sink, sink, run_number, batch_id, groups)
+        return {member.transactional_id for member in request.members}.union(of_sources)
 
     def _check_counted(self, request: DecideBatch, run_number: int) -> None:
         for member in request.members:
@@ -542,8 +568,23 @@ class Sinks:
             self._end_run(wall_ms, request.sink, sink, request.run_id, decision)
         for transactional_id in ended:
             self._end(wall_ms, request.sink, sink, transactional_id, None, decision)
+        if not (decision.records or self._is_over(sink, request)):
+            decision.records.append(PROOF)
         decision.effects.append(Reply(request_id, BatchAborted(len(ended))))
         return decision
+
+    def _is_over(self, sink: SinkState, request: AbortBatch) -> bool:
+        """Whether nothing that it asks to end is open in any log that goes on from here."""
+        if request.whole_sink:
+            return False
+        if request.member is not None:
+            transaction = self._members.transactions.get(request.member.transactional_id)
+            return transaction is not None and transaction.is_past(request.member.identity)
+        if request.run_id not in sink.run_ids:
+            return False
+        is_newest = sink.run_ids[-1] == request.run_id
+        is_decided = request.batch_id <= sink.last_batch and not request.ends_run
+        return not is_newest or sink.has_ended or is_decided
 
     def _to_abort(self, sink: SinkState, request: AbortBatch) -> list[str]:
         """The transactional ids of attempts."""
@@ -611,14 +652,14 @@ class Sinks:
 
     def forget(self, wall_ms: int, request_id: RequestId, request: ForgetSink) -> Decision:
         """`SinkForgotten`. Open attempts are aborted; a batch that is written again counts again.
-        Raises InvalidRequest where there is no such sink, and ConcurrentTransactions while its last
-        batch has not overwritten all partitions.
+        Refused by InvalidRequest where there is no such sink, and ConcurrentTransactions while its
+        last batch has not overwritten all partitions.
         """
         sink = self._sinks.get(request.sink)
         if sink is None:
-            raise InvalidRequest(
-                f"query {request.sink.query_id!r} has no sink {request.sink.sink_id!r} here"
-            )
+            query_id, sink_id = request.sink
+            refusal = InvalidRequest(f"query {query_id!r} has no sink {sink_id!r} here")
+            return proven(request_id, refusal)
         self._check_has_overwritten(request.sink, sink)
         decision = Decision(is_atomic=False)
         for transactional_id in sink.tasks:
@@ -728,11 +769,14 @@ class Sinks:
         task = None if sink is None else sink.tasks.get(member.transactional_id)
         transaction = self._members.transactions.get(member.transactional_id)
         if task is None or transaction is None or transaction.owner != member.identity:
-            raise InvalidTxnState(
+            refusal = InvalidTxnState(
                 f"{member.transactional_id!r} in epoch {member.identity.epoch} was aborted: a "
                 "newer run has begun, the attempt did not report for too long, or its prepared "
                 "transaction waited for too long for the batch to be committed"
             )
+            if transaction is not None and transaction.is_past(member.identity):
+                raise refusal
+            raise Unproven(refusal)
         return task
 
     def _end(
