@@ -44,7 +44,7 @@ class LogStarts:
         self._room = room
         self._logs = logs
         self._storage_failed = storage_failed
-        self._waiting: set[Partition] = set()
+        self._waiting: dict[Partition, None] = {}  # in order: a seed of the simulator is one run
         self.wanted = False
         """Whether `send` may have something to do: asked at the end of each step."""
         self._retry_at_ms: int | None = None
@@ -55,7 +55,7 @@ class LogStarts:
         """
         if partition.log.start_is_written:
             return False
-        self._waiting.add(partition)
+        self._waiting[partition] = None
         self.wanted = True
         return True
 
@@ -93,12 +93,12 @@ class LogStarts:
     def _settle(self, partition: Partition) -> None:
         key = (partition.topic_id, partition.topic_partition.partition)
         if partition.offline or self._hosted.by_id.get(key) is not partition:
-            self._waiting.discard(partition)
+            self._waiting.pop(partition, None)
         elif partition.log.failure is not None:
-            self._waiting.discard(partition)
+            self._waiting.pop(partition, None)
             self._storage_failed(partition, partition.log.failure)
         elif partition.log.start_is_written:
-            self._waiting.discard(partition)
+            self._waiting.pop(partition, None)
             self._room.log_start_moved(partition)
             self.resume(partition)
 

@@ -267,7 +267,7 @@ SINK_VARIANTS: dict[str, Variant] = {
         "An abort takes back what is decided",
         ((Sinks, "abort", _also_what_is_decided),),
         leaning=_with("operator", "double", speculative_share=0.8, dying_share=0.3),
-        caught_by=5,
+        caught_by=4,
         sinks=True,
     ),
     "sink_id_of_two_attempts": Variant(
@@ -331,6 +331,7 @@ SINK_VARIANTS: dict[str, Variant] = {
     "sink_prepared_before_it_is_stored": Variant(
         "A task reports an attempt whose last batches are not acknowledged",
         ((Transactions, "poll", _prepared_while_batches_are_sent),),
+        caught_by=4,
         sinks=True,
     ),
 }
