@@ -235,7 +235,7 @@ SHARE_VARIANTS: dict[str, Variant] = {
         "A leader goes on on top of a state that was not written",
         ((Persister, "write", _as_if_it_were_there),),
         leaning=_with("raise", among=LEADERS_ARE_REPLACED),
-        caught_by=3,
+        caught_by=35,
         shares=True,
     ),
     "replaced_leader_writes": Variant(
