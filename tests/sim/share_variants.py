@@ -209,8 +209,8 @@ SHARE_VARIANTS: dict[str, Variant] = {
     "passed_over_early": Variant(
         "I10: what a late member accepts is answered before another one's accept is written",
         ((SharePartition, "acknowledge", _passed_over_at_once),),
-        leaning=_with("stall", lock_ms=500),
-        caught_by=9,
+        leaning=_with("stall", among=LEADERS_ARE_REPLACED, lock_ms=500),
+        caught_by=31,
         shares=True,
     ),
     "start_past_a_released_record": Variant(
