@@ -13,7 +13,6 @@ from pylog import errors
 
 ClassT = TypeVar("ClassT")
 
-_GROUPS: Final = "consumer groups are not offered yet; give the consumer topics, or assign() it"
 _SECURITY: Final = "authorization and quotas are not offered yet"
 
 ADMIN_NOT_OFFERED: Final[Mapping[str, str]] = {

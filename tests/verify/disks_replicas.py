@@ -27,6 +27,9 @@ def difference(replicas: Mapping[int, Path], end: int) -> str:
     """The first difference of the replicas (by broker) of a log that nobody cut, before the offset
     `end`; empty when there is none.
     """
+    for broker, path in replicas.items():
+        if not path.is_dir():
+            return f"broker {broker} has none"
     found = {broker: dict(stored(path, end)) for broker, path in replicas.items()}
     reference_of, reference = next(iter(found.items()))
     for broker, batches in found.items():

@@ -2,7 +2,7 @@
 
 A verifiable producer runs all the time, the flights too if asked for, while brokers and drivers are
 killed and paused. At the end the whole topic is read back. Prints one line per blow and a verdict;
-exit status 0 only when nothing was lost, doubled or reordered.
+exit status 0 only when nothing was lost, doubled or reordered, and all replicas are equal.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from pathlib import Path
 from pylog import AdminClient, NewTopic
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import PylogError
-from pylog.model import TopicDescription
+from pylog.model import TopicDescription, TopicPartition
+from tests.verify.disks_replicas import difference
 from tests.verify.load import Verdict, VerifiableProducer, check, gap_around
 from tests.verify.spark_cluster import ROOT, SparkCluster
 
@@ -67,6 +68,7 @@ class Campaign:
         self._over = threading.Event()
         self.flights_done = 0
         self.blows: list[Blow] = []
+        self.unequal: list[str] = []
         self.load: VerifiableProducer
 
     # ---- before and after ------------------------------------------------------------------------
@@ -114,14 +116,22 @@ class Campaign:
             self.flights_done += 1
 
     def finish(self) -> Verdict:
-        """Stop the load, wait for the flights, read everything back."""
+        """Stop the load, wait for the flights, read everything back, compare the replicas."""
         self.healed()
         self._over.set()
         self.load.close()
         if self._flights:
             self._flyer.join(300)
         verdict = check(self.load, self.cluster.bootstrap)
+        partitions = [TopicPartition(TOPIC, n) for n in range(PARTITIONS)]
+        with AdminClient(bootstrap_servers=self.cluster.bootstrap) as admin:
+            ends = admin.list_offsets(dict.fromkeys(partitions, "latest"))
         self.cluster.close()
+        for tp, end in ends.items():
+            assert end is not None
+            places = {b: self.cluster.data_dir / f"broker-{b}" / str(tp) for b in (1, 2, 3)}
+            if different := difference(places, end.offset):
+                self.unequal.append(f"{tp}: {different}")
         return verdict
 
     # ---- what is going on ----------------------------------------------------------------------
@@ -287,7 +297,7 @@ def judge(campaign: Campaign, verdict: Verdict) -> None:
             window_ms = min(5_000, following.at_ms - blow.at_ms) if following else 5_000
             gap = gap_around(campaign.load, list(blow.partitions), blow.at_ms, window_ms)
             takeovers += [gap] if gap is not None else []
-    print(f"blows {len(campaign.blows)}: {verdict}")
+    print(f"blows {len(campaign.blows)}: {verdict}, unequal replicas {len(campaign.unequal)}")
     if takeovers:
         middle, longest = statistics.median(takeovers), max(takeovers)
         print(f"killed leader to the next acknowledgement: median {middle:.0f} ms, ", end="")
@@ -297,6 +307,7 @@ def judge(campaign: Campaign, verdict: Verdict) -> None:
     assert not verdict.lost, f"lost: {verdict.lost[:5]}"
     assert not verdict.duplicated, f"duplicated: {verdict.duplicated[:5]}"
     assert not verdict.out_of_order, f"out of order: {verdict.out_of_order[:5]}"
+    assert not campaign.unequal, f"replicas are not equal: {campaign.unequal}"
     assert verdict.unknown_share < 0.2
     assert campaign.flights_done >= 0, "the flights failed"
 
