@@ -288,10 +288,11 @@ class GroupGhost:
     def changed(self, member: GroupMember) -> None:
         """I13: what a member believes to own, or its epoch, is another one."""
         owners: dict[TopicPartition, list[GroupMember]] = {}
-        for each in self._valid(member.group_id, self.log_of(member.group_id)):
+        log = self.log_of(member.group_id)
+        for each in self._valid(member.group_id, log):
             for tp in each.owned:
                 for other in owners.setdefault(tp, []):
-                    if _is_the_same(other, each, tp):
+                    if is_the_same(other, each, tp, log):
                         raise Violation(
                             "I13",
                             f"{tp} of group {member.group_id} is {other.name}'s at "
@@ -431,7 +432,20 @@ class GroupGhost:
         return found
 
 
-def _is_the_same(one: GroupMember, other: GroupMember, tp: TopicPartition) -> bool:
-    """Whether both had the partition given of the same topic. Classic members know names alone."""
-    ids = {one.group.granted_id(tp), other.group.granted_id(tp)} - {""}
-    return len(ids) < 2
+def is_the_same(one: GroupMember, other: GroupMember, tp: TopicPartition, log: GroupLog) -> bool:
+    """Whether both had the partition given of the same topic. A member of the classic protocol
+    knows names alone, and goes on in a topic that was made anew. That is right among its like; for
+    members of the consumer protocol the partition is another one, as in Kafka.
+    """
+    ids, others = _ids_given(one, tp, log), _ids_given(other, tp, log)
+    return not ids or not others or not ids.isdisjoint(others)
+
+
+def _ids_given(member: GroupMember, tp: TopicPartition, log: GroupLog) -> set[str]:
+    """The topics that it may be; none where nobody knows but by the name."""
+    granted = member.group.granted_id(tp)
+    if granted:
+        return {granted}
+    if not log.is_consumer(member.group_id):
+        return set()
+    return set(log.assigned_ids(member.group_id, member.member_id, tp.partition))

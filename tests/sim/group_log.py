@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pylog.model import Offset
+from pylog.model import Offset, TopicId, topic_id_from_bytes
 from pylog_broker.coordinator.generated.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )
@@ -126,6 +126,17 @@ class GroupLog:
         if classic is None or member_id not in {each.member_id for each in classic.members}:
             return None
         return Standing(classic.generation, classic.generation)
+
+    def assigned_ids(self, group: str, member_id: str, partition: int) -> set[TopicId]:
+        """The topics of which a member of a group of the consumer protocol has that partition, or
+        is to give it up.
+        """
+        now = self.get(ConsumerGroupCurrentMemberAssignmentKey(group, member_id))
+        return {
+            topic_id_from_bytes(topic.topic_id)
+            for topic in (*now.assigned_partitions, *now.partitions_pending_revocation)
+            if partition in topic.partitions
+        }
 
     def group_ids(self) -> set[str]:
         """The ids of groups that have records of their own."""

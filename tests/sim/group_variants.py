@@ -351,7 +351,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
         "B-G16: a new topic is read from the position in the one before",
         ((GroupOffsets, "forget_topics", _nothing_to_forget),),
         leaning=_among("recreate", "kill", then=_with_members("crash", "close")),
-        caught_by=12,
+        caught_by=15,
         groups=True,
     ),
     "reads_the_next_topic_of_the_name": Variant(

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from pylog.model import Offset, TopicPartition
+from pylog.model import Offset, TopicPartition, topic_id_from_bytes
 from pylog_broker.coordinator.generated.consumer_group_current_member_assignment import (
+    AssignedTopic,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
 )
@@ -34,7 +35,7 @@ from pylog_broker.coordinator.generated.group_metadata import (
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.runtime.decision import Record
-from tests.sim.group_ghost import CommitRequest, Covered, GroupGhost
+from tests.sim.group_ghost import CommitRequest, Covered, GroupGhost, is_the_same
 from tests.sim.group_log import GroupLog, Standing
 from tests.sim.violation import Violation
 
@@ -130,6 +131,46 @@ def test_a_member_of_the_consumer_protocol_subscribes_to_names_and_to_what_was_f
     assert log.subscribes("g", "a", "t")
     log.take(Record(member, None), Offset(4))
     assert not log.subscribes("g", "a", "t")
+
+
+def consumer_group(assigned: dict[str, bytes]) -> GroupLog:
+    """Each member has partition 1 of that topic."""
+    log = log_of((ConsumerGroupMetadataKey("g"), ConsumerGroupMetadataValue(3, 0)))
+    for offset, (name, topic_id) in enumerate(assigned.items(), 1):
+        now = ConsumerGroupCurrentMemberAssignmentKey("g", name)
+        has = (AssignedTopic(topic_id, (1,)),)
+        log.take(
+            Record(now, ConsumerGroupCurrentMemberAssignmentValue(3, 2, 0, has)), Offset(offset)
+        )
+    return log
+
+
+def owner(name: str, granted_id: str = "") -> Any:
+    group = SimpleNamespace(granted_id=lambda _tp: granted_id)
+    return SimpleNamespace(group_id="g", member_id=name, group=group)
+
+
+OLD, NEW = b"o" * 16, b"n" * 16
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "log", "same"),
+    [
+        (owner("a"), owner("b"), classic_group(1), True),  # both by name, in a classic group
+        (owner("a", "T"), owner("b", "T"), consumer_group({}), True),
+        (owner("a", "T"), owner("b", "U"), consumer_group({}), False),
+        (owner("a"), owner("b"), consumer_group({"a": NEW, "b": NEW}), True),
+        # b goes on by the name of the topic that it was given
+        (owner("a", topic_id_from_bytes(NEW)), owner("b"), consumer_group({"b": OLD}), False),
+        (owner("a", topic_id_from_bytes(NEW)), owner("b"), consumer_group({"b": NEW}), True),
+    ],
+)
+def test_a_partition_of_a_topic_that_was_made_anew_is_another_one(
+    one: Any, other: Any, log: GroupLog, same: bool
+) -> None:
+    tp = TopicPartition("t", 1)
+    assert is_the_same(one, other, tp, log) is same
+    assert is_the_same(other, one, tp, log) is same
 
 
 def ghost_of(*members: Any) -> GroupGhost:
