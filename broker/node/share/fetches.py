@@ -295,7 +295,9 @@ class _Poll:
     async def run(self) -> dict[SharePartitionKey, SharePartitionData]:
         """By partition: what was acquired, or why nothing can be."""
         fetches = self._fetches
-        until_ms = fetches.now_ms() + min(max(self._request.max_wait_ms, 0), WAIT_MS_MAX)
+        begun_ms = fetches.now_ms()
+        until_ms = begun_ms + min(max(self._request.max_wait_ms, 0), WAIT_MS_MAX)
+        confirmed_by_ms = begun_ms + int(DURABLE_SECONDS * 1000)
         watched: list[LedSharePartition] = []
         try:
             while fetches.is_open(self._session):
@@ -307,7 +309,11 @@ class _Poll:
                 watched = self._watch()
                 left_ms = 0 if self._found else until_ms - fetches.now_ms()
                 has_moved = await self._read(watched, left_ms)
-                left_ms = until_ms - fetches.now_ms()
+                by_ms = until_ms
+                if self._awaits_confirmation(watched):
+                    # A client that waits for nothing would name them again, and wait for ever.
+                    by_ms = max(until_ms, confirmed_by_ms)
+                left_ms = by_ms - fetches.now_ms()
                 if self._found or left_ms <= 0:
                     break
                 if not has_moved:
@@ -319,6 +325,14 @@ class _Poll:
     def _is_new_to(self, led: LedSharePartition) -> bool:
         """Whether the member has nothing of what has ended: it begins with what is loaded next."""
         return self._session.unconfirmed.pop(led.key, None) is not None
+
+    def _awaits_confirmation(self, watched: Iterable[LedSharePartition]) -> bool:
+        """Whether it is about to be known of one of them that its state here is the group's."""
+        asked = self._session.unconfirmed
+        return any(
+            led.state is not None and led.ended is None and asked.get(led.key, 0) > led.confirmed
+            for led in watched
+        )
 
     def _watch(self) -> list[LedSharePartition]:
         """The session's partitions, in turn; those that cannot be read are found to have failed."""

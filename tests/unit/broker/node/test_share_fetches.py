@@ -542,6 +542,28 @@ def test_a_member_that_joins_again_in_its_session_names_the_partition_again(
     run(group, main)
 
 
+def test_a_member_that_waits_for_nothing_gets_of_what_it_names_each_time(
+    group: BrokerGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetches, "DURABLE_SECONDS", 30)
+
+    async def main(broker: Broker) -> None:
+        broker.produce(b"v", b"w", b"x")
+        a = broker.member("a")
+        limit, again = Wanted(1, 500, record_limit=True), (SharePartitionFetch(TOPIC_ID, 0),)
+        assert await a.acquire(wanted=limit, max_wait_ms=LONG_MS) == [(0, 0, 1)]
+        for offset in (1, 2):
+            got = await a.acquire(partitions=again, wanted=limit, max_wait_ms=0)
+            assert got == [(offset, offset, 1)]
+        monkeypatch.setattr(fetches, "DURABLE_SECONDS", 0.05)
+        broker.produce(b"y")
+        broker.states.held.clear()  # nobody knows for now whose state it is
+        assert await a.acquire(partitions=again, wanted=limit, max_wait_ms=0) == []
+        broker.states.held.set()
+
+    run(group, main)
+
+
 def test_a_state_that_was_read_before_offsets_were_set_is_not_begun_with(
     group: BrokerGroup,
 ) -> None:
