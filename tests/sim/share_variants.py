@@ -210,7 +210,7 @@ SHARE_VARIANTS: dict[str, Variant] = {
         "I10: what a late member accepts is answered before another one's accept is written",
         ((SharePartition, "acknowledge", _passed_over_at_once),),
         leaning=_with("stall", among=LEADERS_ARE_REPLACED, lock_ms=500),
-        caught_by=31,
+        caught_by=50,
         shares=True,
     ),
     "start_past_a_released_record": Variant(
@@ -235,7 +235,7 @@ SHARE_VARIANTS: dict[str, Variant] = {
         "A leader goes on on top of a state that was not written",
         ((Persister, "write", _as_if_it_were_there),),
         leaning=_with("raise", among=LEADERS_ARE_REPLACED),
-        caught_by=35,
+        caught_by=41,
         shares=True,
     ),
     "replaced_leader_writes": Variant(
@@ -255,7 +255,7 @@ SHARE_VARIANTS: dict[str, Variant] = {
         "A leader that reads the state counts deliveries anew",
         ((ShareCoordinator, "read", _without_counts),),
         leaning=_with("raise", "stall", among=LEADERS_CHANGE, delivery_limit=5),
-        caught_by=6,
+        caught_by=8,
         shares=True,
     ),
     "state_pruned_too_far": Variant(
@@ -298,7 +298,7 @@ SHARE_VARIANTS: dict[str, Variant] = {
             (share_offsets, "TOO_EARLY", 0.7),
         ),
         leaning=_with("crash"),
-        caught_by=14,
+        caught_by=36,
         shares=True,
         offsets=True,
     ),
@@ -314,7 +314,7 @@ SHARE_VARIANTS: dict[str, Variant] = {
         "A member hands out records that lay in its buffer until their lock was over",
         ((ShareRequests, "holds", _always_mine),),
         leaning=_with("stall", lock_ms=500, max_poll_ms=4_000, max_poll_records=1),
-        caught_by=3,
+        caught_by=11,
         shares=True,
     ),
 }
