@@ -21,7 +21,7 @@ transactional ids of its sinks, so no other coordinator has a say.
   that is refused, as each end raises the epoch, also where nothing was written.
 - A refusal ends the attempt, or the query. One that a newer coordinator might not give waits until
   this one has shown that it leads, and so does the answer to an abort that finds nothing to end:
-  see `refusals`. What a sink says of runs and of decisions stays true, and leaves at once.
+  see `refusals`. Answers about runs that are over and batches that are decided leave at once.
 """
 
 from __future__ import annotations

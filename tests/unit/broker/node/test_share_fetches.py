@@ -557,7 +557,7 @@ def test_a_member_that_waits_for_nothing_gets_of_what_it_names_each_time(
             assert got == [(offset, offset, 1)]
         monkeypatch.setattr(fetches, "DURABLE_SECONDS", 0.05)
         broker.produce(b"y")
-        broker.states.held.clear()  # nobody knows for now whose state it is
+        broker.states.held.clear()  # the write that confirms the state is not answered
         assert await a.acquire(partitions=again, wanted=limit, max_wait_ms=0) == []
         broker.states.held.set()
 
@@ -625,7 +625,7 @@ def test_members_that_read_already_go_on_while_another_one_begins(group: BrokerG
 def test_a_member_that_begins_hears_of_a_failure_that_lasts(
     group: BrokerGroup, fault: errors.PylogError | None, code: int | None
 ) -> None:
-    """What was loaded ends with the first one, and the member has it loaded anew."""
+    """The first failure ends the loaded state, and the member has it loaded anew."""
 
     async def main(broker: Broker) -> None:
         a, b = broker.member("a"), broker.member("b")
