@@ -78,8 +78,8 @@ class Courses(Generic[KeyT]):
 def rates(
     before: Mapping[TopicPartition, int], now: Mapping[TopicPartition, int], elapsed_ms: int
 ) -> dict[str, float]:
-    """Records a second by topic, of the ends of partitions at two moments. A partition that was not
-    there before, or whose end went back, counts as still.
+    """Growth a second by topic, of the ends of partitions (records), or of their sizes (bytes), at
+    two moments. A partition that was not there before, or that shrank, counts as still.
     """
     moved: dict[str, int] = {}
     for tp, end in now.items():

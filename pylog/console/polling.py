@@ -18,7 +18,7 @@ from pylog.client.background import logger
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.console import asking
 from pylog.console.history import Changes, Courses, partition_changes, rates
-from pylog.console.snapshot import Part, Snapshot
+from pylog.console.snapshot import Part, Snapshot, partition_sizes
 
 if TYPE_CHECKING:
     from pylog.client.admin.admin import AdminClient
@@ -75,6 +75,7 @@ class Knowledge:
         self._lock = threading.Lock()
         self._snapshot = Snapshot()
         self._ends_at_ms = 0
+        self._disks_at_ms = 0
         self.topic_rates: Courses[str] = Courses()
         self.group_lags: Courses[str] = Courses()
         self.changes = Changes()
@@ -102,6 +103,11 @@ class Knowledge:
                     changed["rates"] = moved
                     self.topic_rates.add(now_ms, {TOTAL: sum(moved.values()), **moved})
                 self._ends_at_ms = monotonic_ms
+            elif part == "disks":
+                if old.at_ms is not None:
+                    sizes = partition_sizes(old.value), partition_sizes(value)
+                    changed["byte_rates"] = rates(*sizes, monotonic_ms - self._disks_at_ms)
+                self._disks_at_ms = monotonic_ms
             elif part == "groups":
                 lags = {name: look.lag for name, look in value.items()}
                 known = {name: float(lag) for name, lag in lags.items() if lag is not None}
@@ -120,6 +126,8 @@ class Knowledge:
             failed = {part: old.failed(now_ms, fault)}
             if part == "ends":
                 failed["rates"] = {}  # type: ignore[assignment]
+            elif part == "disks":
+                failed["byte_rates"] = {}  # type: ignore[assignment]
             self._snapshot = replace(before, version=before.version + 1, **failed)  # type: ignore[arg-type]
         self.on_change()
 

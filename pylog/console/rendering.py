@@ -24,14 +24,14 @@ TIME_MAX_MS: Final = 253_402_300_799_000
 """The end of the year 9999."""
 
 
-def size(count: int | None) -> str:
+def size(count: float | None) -> str:
     """Bytes for people: `74.5 GiB`."""
     if count is None or count < 0:
         return UNKNOWN
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
-    return f"{count} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+    return f"{count:.0f} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
 
 
 def number(value: float | None) -> str:

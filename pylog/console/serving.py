@@ -12,6 +12,7 @@ import uvicorn
 
 from pylog import errors
 from pylog.console.app import build_app
+from pylog.console.connection import BrowserConnection
 from pylog.console.hub import Hub, clients_of
 from pylog.console.options import CONNECTIONS_MAX, ConsoleOptions, Listen
 from pylog.console.polling import Knowledge, Poller
@@ -68,7 +69,7 @@ def _config(app: Starlette) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="none",
-        http="h11",
+        http=BrowserConnection,
         ws="none",
         lifespan="on",
         log_config=None,

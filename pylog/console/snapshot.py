@@ -94,6 +94,9 @@ class Snapshot:
     topics: Part[Mapping[str, TopicDescription]] = field(default_factory=lambda: Part({}))
     ends: Part[Ends] = field(default_factory=lambda: Part({}))
     rates: Mapping[str, float] = field(default_factory=dict)
+    """Records a second by topic."""
+    byte_rates: Mapping[str, float] = field(default_factory=dict)
+    """Bytes a second by topic, by which one replica of each partition grew on disk."""
     disks: Part[Mapping[int, list[LogDirDescription]]] = field(default_factory=lambda: Part({}))
     groups: Part[Mapping[str, GroupLook]] = field(default_factory=lambda: Part({}))
     transactions: Part[list[TransactionListing]] = field(default_factory=lambda: Part([]))
@@ -111,9 +114,21 @@ class Snapshot:
         return [(name, part) for name, part in parts if part.failing_since_ms is not None]
 
 
+def partition_sizes(disks: Mapping[int, list[LogDirDescription]]) -> dict[TopicPartition, int]:
+    """Bytes of each partition's largest replica: one that is being filled counts for nothing."""
+    sizes: dict[TopicPartition, int] = {}
+    for directories in disks.values():
+        for directory in directories:
+            for tp, replica in directory.replicas.items():
+                sizes[tp] = max(sizes.get(tp, 0), replica.size)
+    return sizes
+
+
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """A topic in one line. `bytes` counts all replicas; None where no disk was asked yet."""
+    """A topic in one line. `bytes` counts all replicas; None where no disk was asked yet, and
+    `byte_rate` is None until they were asked twice.
+    """
 
     name: str
     internal: bool
@@ -122,6 +137,7 @@ class TopicRow:
     leaderless: int
     under_replicated: int
     rate: float | None
+    byte_rate: float | None
     bytes: int | None
 
 
@@ -142,6 +158,7 @@ def topic_rows(snapshot: Snapshot) -> list[TopicRow]:
             sum(each.leader is None for each in topic.partitions),
             sum(len(each.isr) < len(each.replicas) for each in topic.partitions),
             snapshot.rates.get(name),
+            snapshot.byte_rates.get(name),
             sizes.get(name, 0) if known else None,
         )
         for name, topic in sorted(snapshot.topics.value.items())

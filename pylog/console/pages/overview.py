@@ -32,6 +32,7 @@ async def overview(request: Request) -> Response:
         request,
         "overview.html",
         rate=sum(snapshot.rates.values()) if snapshot.rates else None,
+        byte_rate=sum(snapshot.byte_rates.values()) if snapshot.byte_rates else None,
         chart=chart("Records a second, all topics", points),
         topics=[row for row in busiest if not row.internal][:ROWS],
         groups=behind[:ROWS],

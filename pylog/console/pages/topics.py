@@ -104,6 +104,7 @@ async def topic(request: Request) -> Response:
         },
         sizes=sizes_of(snapshot, name),
         rate=snapshot.rates.get(name),
+        byte_rate=snapshot.byte_rates.get(name),
         chart=chart("Records a second", hub.knowledge.topic_rates.of(name)),
     )
 

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from pylog.client.admin.admin_types import LogDirDescription, LogDirReplica
 from pylog.console.charts import chart, short
 from pylog.console.history import (
     EVENTS_MAX,
@@ -17,7 +18,7 @@ from pylog.console.history import (
     partition_changes,
     rates,
 )
-from pylog.console.polling import PACE_MAX, next_pace
+from pylog.console.polling import PACE_MAX, Knowledge, next_pace
 from pylog.console.rendering import UNKNOWN, moment, number, size, span
 from pylog.console.snapshot import Part
 from pylog.model import PartitionDescription, TopicDescription, TopicPartition
@@ -50,6 +51,49 @@ def test_rates_of_two_moments() -> None:
     assert rates({A: 10, B: 5}, {A: 30, B: 2, TopicPartition("c", 0): 9}, 2_000) == {
         "a": 10.0, "b": 0.0, "c": 0.0,
     }  # fmt: skip
+
+
+class Hands:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def sleep(self, seconds: float) -> None:
+        raise AssertionError("nothing waits here")
+
+
+def disks(**sizes: int) -> dict[int, list[LogDirDescription]]:
+    """By broker, of partition a-0: `b1=5` are five bytes on broker 1."""
+    return {
+        int(broker[1:]): [LogDirDescription("/d", -1, -1, {A: LogDirReplica(size, 0, 0, 0)})]
+        for broker, size in sizes.items()
+    }
+
+
+def test_bytes_a_second_are_the_growth_of_a_partitions_largest_replica() -> None:
+    clock = Hands()
+    knowledge = Knowledge(clock)
+    knowledge.learn("disks", disks(b1=1_000, b2=100))
+    assert knowledge.snapshot.byte_rates == {}
+    clock.now_ms += 2_000
+    knowledge.learn("disks", disks(b1=1_400, b2=900))  # the second one is being filled
+    assert knowledge.snapshot.byte_rates == {"a": 200.0}
+    clock.now_ms += 2_000
+    knowledge.fail("disks", "no broker answers")
+    assert knowledge.snapshot.byte_rates == {}
+    clock.now_ms += 2_000
+    knowledge.learn("disks", disks(b1=2_200, b2=2_200))
+    assert knowledge.snapshot.byte_rates == {"a": 200.0}
+    clock.now_ms += 2_000
+    knowledge.learn("disks", disks(b1=500, b2=500))  # retention
+    assert knowledge.snapshot.byte_rates == {"a": 0.0}
 
 
 def test_a_part_keeps_what_was_known_and_since_when_it_fails() -> None:
