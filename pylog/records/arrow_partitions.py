@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pylog.records import compiled
 from pylog.records.arrow_columns import ByteColumn, byte_column
-from pylog.records.murmur2 import partition_for_key
-
-NO_KEY: Final = -1
-"""In place of a partition where the key is null: the producer chooses."""
+from pylog.records.murmur2 import NO_KEY, partition_for_key
 
 
 def partitions_for_keys(keys: Any, partitions: int) -> NDArray[np.int32]:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
+NO_KEY: Final = -1
+"""In place of a partition where the key is null: the producer chooses."""
+
 _SEED: Final = 0x9747B28C
 _M: Final = 0x5BD1E995
 _MASK: Final = 0xFFFFFFFF

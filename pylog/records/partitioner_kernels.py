@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from numba import types
 
-from pylog.records.arrow_partitions import NO_KEY
+from pylog.records.murmur2 import NO_KEY
 from pylog.records.native.raw_memory import helper, kernel, load_byte
 
 _SEED: Final = 0x9747B28C

@@ -15,12 +15,9 @@ from numpy.typing import NDArray
 from pylog import errors
 from pylog.client.sending.producer_batch import BATCH_OVERHEAD
 from pylog.records.arrow_encoder import ArrowEncoder, BatchSettings
-from pylog.records.arrow_partitions import (
-    NO_KEY,
-    partitions_for_keys,
-    rows_by_partition,
-)
+from pylog.records.arrow_partitions import partitions_for_keys, rows_by_partition
 from pylog.records.compression import Compression
+from pylog.records.murmur2 import NO_KEY
 
 COLUMNS: Final = ("key", "value", "headers", "partition", "timestamp")
 ARROW_BATCH_BYTES: Final = 262_144

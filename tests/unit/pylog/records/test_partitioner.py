@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pylog.records.arrow_partitions import NO_KEY, partitions_for_keys, rows_by_partition
-from pylog.records.murmur2 import murmur2, partition_for_key
+from pylog.records.arrow_partitions import partitions_for_keys, rows_by_partition
+from pylog.records.murmur2 import NO_KEY, murmur2, partition_for_key
 
 # Computed by Apache Kafka's Utils.murmur2.
 VECTORS = {
