@@ -10,7 +10,9 @@ behind begin, prepare, decision and abort of a batch, and while its decision is 
 
 In the end the numbers that readers of committed records get are those that were acknowledged, each
 once, and those of one key in their order. One such reader reads all the time. No transaction is
-open any more. With `--at-least-once` the campaign checks itself: it has to find numbers twice.
+open any more, and none that a run left open has held readers back for 20 s after the next run of
+the query had started. With `--at-least-once` the campaign checks itself: it has to find numbers
+twice.
 """
 
 from __future__ import annotations
@@ -25,12 +27,13 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from pylog import AdminClient, LocalCluster, NewTopic, errors
+from pylog import AdminClient, LocalCluster, NewTopic, TopicPartition, errors
 from pylog.clock import SYSTEM_CLOCK
+from tests.verify.held_back import HeldBackWatch
 from tests.verify.placed_kills import (
     ABORTED,
     ABORTS,
@@ -66,6 +69,7 @@ MASTER: Final = "local[2,4]"
 START_S_MAX: Final = 400.0
 MOMENT_S_MAX: Final = 30.0
 END_S_MAX: Final = 60.0
+HELD_BACK_S_MAX: Final = 20.0
 PLACED_SHARE: Final = 0.5
 PREPARED_MS: Final = 20_000
 """So long a driver that is gone leaves a batch open that no other run of its query follows."""
@@ -90,9 +94,13 @@ class Driver:
         *,
         master: str = MASTER,
         orders: Path | None = None,
+        on_start: Callable[[], None] = lambda: None,
     ) -> None:
-        """`orders`: the folder of those for `placed_kills`."""
+        """`orders`: the folder of those for `placed_kills`. `on_start`: called when the query has
+        started, by the thread that listens.
+        """
         self.lines: list[str] = []
+        self._on_start = on_start
         self._changed = threading.Condition()
         self._process = subprocess.Popen(
             [
@@ -114,6 +122,8 @@ class Driver:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
+                if line.strip() == "started":
+                    self._on_start()
                 with self._changed:
                     self.lines.append(line.strip())
                     self._changed.notify_all()
@@ -176,9 +186,15 @@ class Trial:
     """The driver, and what happens to it and to the cluster."""
 
     def __init__(
-        self, cluster: LocalCluster, rng: random.Random, folder: Path, options: Sequence[str]
+        self,
+        cluster: LocalCluster,
+        rng: random.Random,
+        folder: Path,
+        options: Sequence[str],
+        on_start: Callable[[], None],
     ) -> None:
         self._cluster = cluster
+        self._on_start = on_start
         self._rng = rng
         self.checkpoint = folder / "checkpoint"
         self._orders = folder / "orders"
@@ -191,7 +207,13 @@ class Trial:
 
     def _started(self) -> Driver:
         bootstrap = self._cluster.bootstrap_servers
-        return Driver(bootstrap, self.checkpoint, self._options, orders=self._orders)
+        return Driver(
+            bootstrap,
+            self.checkpoint,
+            self._options,
+            orders=self._orders,
+            on_start=self._on_start,
+        )
 
     def go_on(self) -> None:
         """The driver is started again where it has ended."""
@@ -332,7 +354,9 @@ def run(kills: int, seed: int, options: Sequence[str] = ()) -> list[str]:
         with AdminClient(bootstrap_servers=bootstrap) as admin:
             admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in (SOURCE, TARGET)])
             numbers, reader = Numbers(bootstrap), CommittedReader(bootstrap)
-            trial = Trial(cluster, rng, Path(folder), options)
+            copies = [TopicPartition(TARGET, number) for number in range(PARTITIONS)]
+            watch = HeldBackWatch(bootstrap, copies)
+            trial = Trial(cluster, rng, Path(folder), options, watch.started)
             try:
                 for _ in range(kills):
                     trial.driver.wait_for(1)
@@ -347,16 +371,21 @@ def run(kills: int, seed: int, options: Sequence[str] = ()) -> list[str]:
             finally:
                 numbers.close()
                 trial.driver.close()
+                watch.close()
             faults = left_open(admin)
             reader.close()
         faults += faults_of(numbers, reader, in_order=not is_stateful) + trial.faults
+        held_back_s = watch.judge.longest_ms / 1000
+        if held_back_s > HELD_BACK_S_MAX:
+            faults.append(f"readers waited {held_back_s:.1f} s after a new run had started")
         for log in sorted((cluster.data_dir / "logs").iterdir()):
             text = log.read_text()
             faults += [f"{log.name}: {word}" for word in ("Traceback", "a defect") if word in text]
     print(
         f"seed {seed}: {dict(trial.did)}; {len(numbers.acknowledged)} numbers acknowledged, "
         f"{len(numbers.failed)} failed, {sum(reader.seen.values())} read committed; "
-        f"queries ended by {dict(trial.reasons)}"
+        f"queries ended by {dict(trial.reasons)}; readers were held back for {held_back_s:.1f} s "
+        f"at most after a new run had started, {watch.judge.longest_of_all_ms / 1000:.1f} s in all"
     )
     return faults
 
