@@ -309,10 +309,13 @@ class Elections:
             if wish.partition_epoch == partition.partition_epoch:
                 partition = self._change(partition, isr=partition.isr, touch=True) or partition
         else:
-            partition = self._change(partition, isr=joined(partition, proposed)) or partition
+            isr = joined(partition, proposed)
             if not self._ledger.decided.is_live(leader):
-                # A stopping leader was waiting for just this replica.
-                partition = self._change(partition, isr=without(partition.isr, leader)) or partition
+                # A stopping leader was waiting for just this replica. It leaves in the same
+                # record: an ISR that counts both could end a reassignment, or the claims of
+                # eligible replicas, and be too small for that a moment later.
+                isr = without(isr, leader)
+            partition = self._change(partition, isr=isr) or partition
             if partition.leader != leader:
                 why = f"broker {leader} gave the lead away, broker {partition.leader} has it now"
                 failure = Failure(errors.NewLeaderElected.code, why)
@@ -422,7 +425,7 @@ class Elections:
             touch=touch,
         )
         if changed is not None:
-            self._ledger.write(changed)
+            self._ledger.write(changed, in_sync=isr)
         return self._complete(changed or partition) or changed
 
     def _complete(self, partition: PartitionRecord) -> PartitionRecord | None:

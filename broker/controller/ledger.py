@@ -12,10 +12,11 @@ resign, and be built anew from the log.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from itertools import takewhile
 from typing import Final, NamedTuple
 
-from pylog.model import NO_LEADER, ControllerEpoch, LeaderEpoch, Offset
+from pylog.model import NO_LEADER, BrokerId, ControllerEpoch, LeaderEpoch, Offset
 from pylog_broker.controller.effects import Effect, MetadataAppend, MetadataMachine, Publish
 from pylog_broker.metadata.messages import MetadataBatch
 from pylog_broker.metadata.records import MetadataRecord, PartitionRecord
@@ -24,9 +25,9 @@ from pylog_broker.metadata.records import MetadataRecord, PartitionRecord
 class ElectionCounts:
     """Elections that this start of the controller has committed.
 
-    An election is unclean when nobody of the ISR that goes with it was in the ISR before, or
-    eligible (KIP-966): acknowledged records may be lost. The leader itself may be new there: a
-    leader that stops in order hands over in the record that takes its successor into the ISR.
+    An election is unclean when the new leader was neither in the ISR before nor eligible (KIP-966):
+    acknowledged records may be lost. Except that it may join the ISR in the same record: a leader
+    that stops in order hands over as soon as it finds a successor in sync.
     """
 
     __slots__ = ("_decided", "elections", "unclean")
@@ -37,17 +38,23 @@ class ElectionCounts:
         self._decided: deque[tuple[Offset, bool]] = deque()  # and whether it is unclean
 
     def decided(
-        self, offset: Offset, before: PartitionRecord | None, record: PartitionRecord
+        self,
+        offset: Offset,
+        before: PartitionRecord | None,
+        record: PartitionRecord,
+        in_sync: Collection[BrokerId],
     ) -> None:
-        """A partition's record is decided after `before` (None: a new partition)."""
+        """A partition's record is decided after `before` (None: a new partition). `in_sync`: as
+        `Ledger.write` says.
+        """
         if (
             before is None
             or record.leader == NO_LEADER
             or record.leader_epoch == before.leader_epoch
         ):
             return
-        known = (*before.isr, *before.eligible_leader_replicas)
-        self._decided.append((offset, set(record.isr).isdisjoint(known)))
+        known = (*before.isr, *before.eligible_leader_replicas, *in_sync)
+        self._decided.append((offset, record.leader not in known))
 
     def committed(self, offset: Offset) -> None:
         """Everything up to `offset` is committed."""
@@ -94,11 +101,13 @@ class Ledger:
         """The offset of the next record to be written."""
         return self._machine.next_offset
 
-    def write(self, record: MetadataRecord) -> None:
-        """Decides `record`: it is in `decided` at once, and in the next append."""
+    def write(self, record: MetadataRecord, *, in_sync: Collection[BrokerId] = ()) -> None:
+        """Decides `record`: it is in `decided` at once, and in the next append. `in_sync`: for a
+        partition, replicas that its leader finds in sync, beside those that are known to be.
+        """
         if isinstance(record, PartitionRecord):
             before = self.decided.partition(record.topic_id, record.partition)
-            self.elections.decided(self.next_offset, before, record)
+            self.elections.decided(self.next_offset, before, record, in_sync)
         self._machine.write(record)
 
     def seal(self, effects: list[Effect]) -> list[Effect]:

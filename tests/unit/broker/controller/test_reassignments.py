@@ -215,6 +215,26 @@ def test_a_move_ends_over_the_loss_of_the_last_old_member(moves: Moves) -> None:
     assert moves.shell.partition("two").replicas == (5, 3)
 
 
+def test_a_stopping_leader_does_not_count_for_the_end_of_a_move(moves: Moves) -> None:
+    """4 catches up, for which 1 has waited; the ISR without 1 is smaller than the minimum."""
+    shell, one = moves.shell, moves.brokers[0]
+    shell.create("two", assignment={0: [1, 2, 3]}, config={"min.insync.replicas": "2"})
+    shell.alter([1, 3], topic="two")
+    shell.alter([1], topic="two")
+    assert moves.alter(1, 4, 2, topic="two") is None
+    shell.perform(shell.controller.controlled_shutdown(shell.now_ms, one.broker_id, one.epoch, ""))
+    before = shell.partition("two")
+    assert (before.isr, before.eligible_leader_replicas) == (ids(1), ids(3))
+    (altered,) = shell.alter([1, 4], topic="two").partitions
+    assert (altered.leader, altered.isr) == (4, ids(4))
+    after = shell.partition("two")
+    assert after.replicas == before.replicas == ids(1, 4, 2, 3)
+    assert (after.leader, after.isr, after.eligible_leader_replicas) == (4, ids(4), ids(3, 1))
+    assert after.partition_epoch == before.partition_epoch + 1
+    shell.alter([4, 2], topic="two")
+    assert shell.partition("two").replicas == ids(1, 4, 2)
+
+
 def test_a_topic_that_is_deleted_moves_no_more(moves: Moves) -> None:
     moves.alter(3, 4)
     moves.shell.call("delete_topics", DeleteTopics(("t",)))
