@@ -12,6 +12,7 @@ from pylog import errors
 from pylog.clock import Clock
 from pylog.model import CONSUMER_OFFSETS, TopicPartition
 from pylog_broker.api.coordinators import GroupOperation
+from pylog_broker.coordinator.expiry import Expiry
 from pylog_broker.coordinator.groups.codec import GroupCodec
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.consumer.topics import SubscribedTopic
@@ -49,9 +50,10 @@ class GroupShards:
         self.lost: Counter[GroupType] = Counter()
         """Members that were put out, since the broker started."""
         topics, lost, codec = self._topics, self.lost, GroupCodec()
+        expiry = Expiry(engine.manager.trusted_ms)
         runtime = CoordinatorRuntime[GroupCoordinator](
             CONSUMER_OFFSETS,
-            lambda partition: GroupCoordinator(config, topics, lost),
+            lambda partition: GroupCoordinator(config, topics, lost, expiry),
             codec,
             now_ms=clock.monotonic_ms(),
         )

@@ -14,6 +14,7 @@ from pylog.model import NO_LEADER, BrokerId, TopicPartition
 from pylog_broker.api.coordinators import TransactionOperation
 from pylog_broker.api.transactional_ids import partition_of
 from pylog_broker.controller.settings import TRANSACTION_STATE
+from pylog_broker.coordinator.expiry import Expiry
 from pylog_broker.coordinator.runtime.runtime import CoordinatorRuntime, Sent
 from pylog_broker.coordinator.transactions.codec import TransactionCodec
 from pylog_broker.coordinator.transactions.config import TransactionConfig
@@ -67,9 +68,10 @@ class TransactionShards:
         self.config = config
         self.counts = TransactionCounts()
         codec = TransactionCodec()
+        expiry = Expiry(engine.manager.trusted_ms)
         runtime = CoordinatorRuntime[TransactionCoordinator](
             TRANSACTION_STATE,
-            lambda partition: TransactionCoordinator(config, self.counts),
+            lambda partition: TransactionCoordinator(config, self.counts, expiry),
             codec,
             now_ms=clock.monotonic_ms(),
         )

@@ -145,6 +145,8 @@ class ReplicaManager:
             hosted, room, self._lead, self._storage_failed, self._damaged
         )
         self._starts = LogStarts(hosted, room, logs, self._storage_failed)
+        self.trusted_ms = logs.trusted_ms
+        """See `LogDirectories`."""
         self._rebuilds = Rebuilds(room, self._storage_failed)
         self._followers = Followers(
             hosted, room, self._storage_failed, self._syncs, self._starts, self._rebuilds

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from pylog.model import LeaderEpoch, Offset
+from pylog_broker.coordinator.expiry import BY_WALL_CLOCK
 from pylog_broker.coordinator.groups.codec import GroupCodec
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.consumer.topics import SubscribedTopic
@@ -52,6 +53,8 @@ class GroupShard:
         self.config = config or GroupConfig()
         self.topics = ShardTopics()
         self.lost: Counter[GroupType] = Counter()
+        self.expiry = BY_WALL_CLOCK
+        """Of the next coordinator."""
         self.log: list[tuple[bytes, bytes | None]] = []
         self.apart: dict[int, tuple[Producer | None, TransactionEnd | None]] = {}
         """By offset: in whose transaction a record was written, or the marker that it is."""
@@ -73,7 +76,7 @@ class GroupShard:
         self._epoch = LeaderEpoch(self._epoch + 1)
         self._runtime = CoordinatorRuntime[GroupCoordinator](
             TOPIC,
-            lambda partition: GroupCoordinator(self.config, self.topics, self.lost),
+            lambda partition: GroupCoordinator(self.config, self.topics, self.lost, self.expiry),
             self._codec,
             now_ms=self.now_ms,
         )

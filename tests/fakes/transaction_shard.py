@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pylog.model import LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicPartition
+from pylog_broker.coordinator.expiry import BY_WALL_CLOCK
 from pylog_broker.coordinator.runtime.decision import Decision, Reply, RequestId
 from pylog_broker.coordinator.runtime.runtime import (
     CoordinatorRuntime,
@@ -61,6 +62,8 @@ class TransactionShard:
     ) -> None:
         self.config = config or TransactionConfig()
         self._counts = counts
+        self.expiry = BY_WALL_CLOCK
+        """Of the next coordinator."""
         self.log: list[tuple[bytes, bytes | None]] = []
         self.replies: dict[RequestId, Any] = {}
         self.sent: list[SendMarkers] = []
@@ -84,7 +87,7 @@ class TransactionShard:
         self.epoch = LeaderEpoch(self.epoch + 1)
         self._runtime = CoordinatorRuntime[TransactionCoordinator](
             TOPIC,
-            lambda partition: TransactionCoordinator(self.config, self._counts),
+            lambda partition: TransactionCoordinator(self.config, self._counts, self.expiry),
             self._codec,
             now_ms=self.now_ms,
         )

@@ -81,6 +81,7 @@ class NotedManager:
         self._process = process
         self._core = process.core
         self.transactions = process.core.transactions
+        self.trusted_ms = process.core.trusted_ms
 
     def internal_refusal(self, name: Any) -> Failure | None:
         """See `ReplicaManager`."""

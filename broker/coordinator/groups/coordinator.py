@@ -20,6 +20,7 @@ from pylog.errors import (
     UnknownMemberId,
 )
 from pylog.model import Offset
+from pylog_broker.coordinator.expiry import BY_WALL_CLOCK, Expiry
 from pylog_broker.coordinator.generated.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )
@@ -156,10 +157,16 @@ class GroupCoordinator:
     group, and beyond its own life.
     """
 
-    def __init__(self, config: GroupConfig, topics: Topics, lost: Counter[GroupType]) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        topics: Topics,
+        lost: Counter[GroupType],
+        expiry: Expiry = BY_WALL_CLOCK,
+    ) -> None:
         self._config = config
         self.groups: dict[str, Group] = {}
-        self.offsets = GroupOffsets(config)
+        self.offsets = GroupOffsets(config, expiry)
         self.classic = ClassicProtocol(self.groups, config, lost)
         self.consumer = ConsumerProtocol(self.groups, config, topics, lost)
         self._classic_members = ClassicMembers(self.consumer, topics)

@@ -20,6 +20,7 @@ from pylog.errors import (
     UnstableOffsetCommit,
 )
 from pylog.model import LeaderEpoch, TopicPartition, topic_id_from_bytes, topic_id_to_bytes
+from pylog_broker.coordinator.expiry import Expiry
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.group import Group
@@ -53,8 +54,9 @@ class GroupOffsets:
     name the same.
     """
 
-    def __init__(self, config: GroupConfig) -> None:
+    def __init__(self, config: GroupConfig, expiry: Expiry) -> None:
         self._config = config
+        self._expiry = expiry
         self._by_group: dict[str, Positions] = {}
         # producer id -> what its transaction has written; None where a later commit counts
         self._pending: dict[int, dict[OffsetCommitKey, OffsetCommitValue | None]] = {}
@@ -226,7 +228,11 @@ class GroupOffsets:
             if tp in unstable or group.subscribes_to(tp.topic):
                 continue
             expires_ms = group.expires_at(position, retention_ms)
-            if expires_ms is not None and expires_ms <= wall_ms:
+            if expires_ms is None:
+                continue
+            # A group that was used later keeps it for longer: more of the clock's past counts.
+            kept_ms = expires_ms - position.commit_timestamp
+            if self._expiry.has_come(wall_ms, expires_ms, kept_ms):
                 yield Record(_key(group.group_id, tp), None)
 
 

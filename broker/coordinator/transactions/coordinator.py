@@ -37,6 +37,7 @@ from pylog.errors import (
     TransactionalIdNotFound,
 )
 from pylog.model import NO_TIMESTAMP, Offset, ProducerEpoch, ProducerId, TopicPartition
+from pylog_broker.coordinator.expiry import BY_WALL_CLOCK, Expiry
 from pylog_broker.coordinator.generated.transaction_log import (
     TransactionLogKey,
     TransactionLogValue,
@@ -155,12 +156,18 @@ class TransactionCoordinator:
     transaction that is prepared, or that this step has completed.
     """
 
-    def __init__(self, config: TransactionConfig, counts: TransactionCounts | None = None) -> None:
+    def __init__(
+        self,
+        config: TransactionConfig,
+        counts: TransactionCounts | None = None,
+        expiry: Expiry = BY_WALL_CLOCK,
+    ) -> None:
         """`counts` go on beyond its own life."""
         self._config = config
+        self._expiry = expiry
         self._counts = counts or TransactionCounts()
         self.transactions: dict[str, Transaction] = {}
-        self.sinks = Sinks(config, self, self._counts.sinks)
+        self.sinks = Sinks(config, self, self._counts.sinks, expiry)
         self._live: dict[str, _Live] = {}
 
     # ---- as any coordinator ----------------------------------------------------------------------
@@ -750,12 +757,13 @@ class TransactionCoordinator:
 
     def _expire(self, wall_ms: int) -> Decision:
         """Ids without a transaction that nobody has used for so long are forgotten."""
-        oldest_ms = wall_ms - self._config.id_expiration_ms
+        kept_ms = self._config.id_expiration_ms
         decision = Decision(is_atomic=False)
         decision.effects.append(SetTimer(EXPIRY, self._config.expiration_interval_ms))
         for transaction in self.transactions.values():
             is_idle = transaction.state is _S.EMPTY or transaction.state.is_complete
-            if not is_idle or transaction.updated_ms > oldest_ms:
+            expires_ms = transaction.updated_ms + kept_ms
+            if not is_idle or not self._expiry.has_come(wall_ms, expires_ms, kept_ms):
                 continue
             if not self.sinks.is_in_use(transaction.transactional_id):
                 check_transition(transaction.transactional_id, transaction.state, _S.DEAD)

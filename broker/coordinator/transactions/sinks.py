@@ -42,6 +42,7 @@ from pylog.model import (
     NO_TIMESTAMP,
     ProducerId,
 )
+from pylog_broker.coordinator.expiry import Expiry
 from pylog_broker.coordinator.generated.sink_decision import (
     SinkDecisionKey,
     SinkDecisionValue,
@@ -182,9 +183,12 @@ class _Answers:
 class Sinks:
     """Invariant: all its state is made by `replay` of records, but for the answers that wait."""
 
-    def __init__(self, config: TransactionConfig, members: Members, counts: SinkCounts) -> None:
+    def __init__(
+        self, config: TransactionConfig, members: Members, counts: SinkCounts, expiry: Expiry
+    ) -> None:
         """`counts` go on beyond its own life."""
         self._config = config
+        self._expiry = expiry
         self._members = members
         self._counts = counts
         self._sinks: dict[SinkKey, SinkState] = {}
@@ -275,9 +279,12 @@ class Sinks:
         if sink.tasks:
             return False
         if sink.decision is not None:
-            return 0 <= sink.decision.expires_ms <= wall_ms
+            expires_ms = sink.decision.expires_ms
+            kept_ms = expires_ms - sink.decision.decided_ms
+            return expires_ms >= 0 and self._expiry.has_come(wall_ms, expires_ms, kept_ms)
         if sink.has_ended:
-            return sink.ended_ms + self._config.max_timeout_ms <= wall_ms
+            kept_ms = self._config.max_timeout_ms
+            return self._expiry.has_come(wall_ms, sink.ended_ms + kept_ms, kept_ms)
         return not sink.free
 
     def is_in_use(self, transactional_id: str) -> bool:

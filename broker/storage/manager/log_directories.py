@@ -165,6 +165,14 @@ class LogDirectories:
         for manager in self.opened:
             manager.all_opened()
 
+    def trusted_ms(self, kept_ms: int) -> int | None:
+        """The time by which what is kept for so long may go, by the most cautious directory; None:
+        it may not, by any clock.
+        """
+        times = [manager.trusted_ms(kept_ms) for manager in self.live]
+        known = [time_ms for time_ms in times if time_ms is not None]
+        return min(known) if known and len(known) == len(times) else None
+
     # ---- logs -----------------------------------------------------------------------------------
 
     @property

@@ -420,6 +420,10 @@ class LogManager:
         """
         return self._upkeep.short_of_room
 
+    def trusted_ms(self, kept_ms: int) -> int | None:
+        """The time by which what is kept for so long may go; None: it may not, by any clock."""
+        return self._upkeep.trusted_ms(kept_ms)
+
     def removal_task(self, now_ms: int) -> RemovalTask | None:
         """Files that may go now, to be removed on a pool thread."""
         return self._upkeep.removal_task(now_ms)

@@ -19,6 +19,7 @@ from pylog.errors import (
     OffsetMetadataTooLarge,
 )
 from pylog.model import LeaderEpoch, TopicId, TopicPartition
+from pylog_broker.coordinator.expiry import Expiry
 from pylog_broker.coordinator.generated.consumer_group_partition_metadata import (
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
@@ -266,6 +267,21 @@ def test_a_commit_that_says_how_long_it_is_kept_is_kept_so_long() -> None:
     assert fetched(shard, "g") == {T0: CommittedOffset(1)}
     shard.advance(2 * 60_000)
     assert fetched(shard, "g") == {}
+
+
+def test_positions_stay_when_the_clock_was_set_forward() -> None:
+    """P18."""
+    shard = GroupShard(BRIEF)
+    commit(shard, "g", {T0: 1})
+    commit(shard, "h", {T0: 1}, retention_ms=24 * HOUR_MS)
+    trusted: dict[int, int | None] = {HOUR_MS: shard.wall_ms, 24 * HOUR_MS: None}
+    shard.expiry = Expiry(trusted.get)
+    shard.start()
+    shard.advance(240 * HOUR_MS)
+    assert fetched(shard, "g") == fetched(shard, "h") == {T0: CommittedOffset(1)}
+    trusted[HOUR_MS] = shard.wall_ms
+    shard.advance(60_000)
+    assert [each.group_id for each in listed(shard)] == ["h"]
 
 
 # ---- groups as such ------------------------------------------------------------------------------

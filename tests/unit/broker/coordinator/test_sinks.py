@@ -15,6 +15,7 @@ from pylog.errors import (
     ThrottlingQuotaExceeded,
 )
 from pylog_broker.config import BrokerConfig
+from pylog_broker.coordinator.expiry import Expiry
 from pylog_broker.coordinator.runtime import shard as shards
 from pylog_broker.coordinator.transactions.config import TransactionConfig
 from pylog_broker.coordinator.transactions.coordinator import TransactionCounts
@@ -493,6 +494,27 @@ def test_a_decision_is_kept_for_as_long_as_it_says(shard: Sinks) -> None:
     shard.advance(shard.config.expiration_interval_ms)
     assert shard.described() == []
     shard.start()
+    assert shard.described() == []
+
+
+@pytest.mark.parametrize("decides", [True, False], ids=["a decision", "an ended run"])
+def test_what_is_known_of_a_sink_stays_when_the_clock_was_set_forward(
+    shard: Sinks, decides: bool
+) -> None:
+    """P18."""
+    if decides:
+        shard.decide(shard.staged(), keep_ms=1000)
+    else:
+        shard.write(shard.begin_task())
+        shard.abort(ends_run=True)
+    shard.write_markers()
+    trusted = dict.fromkeys((1000, shard.config.max_timeout_ms), shard.wall_ms)
+    shard.expiry = Expiry(lambda kept_ms: trusted.get(kept_ms, 0))
+    shard.start()
+    shard.advance(864_000_000)
+    assert [each.sink for each in shard.described()] == [SINK]
+    trusted[1000 if decides else shard.config.max_timeout_ms] = shard.wall_ms
+    shard.advance(shard.config.expiration_interval_ms)
     assert shard.described() == []
 
 

@@ -19,6 +19,7 @@ from pylog.errors import (
     TransactionalIdNotFound,
 )
 from pylog.model import Offset, TopicPartition
+from pylog_broker.coordinator.expiry import Expiry
 from pylog_broker.coordinator.runtime.decision import (
     CancelTimer,
     Decision,
@@ -710,6 +711,21 @@ def test_an_id_that_nobody_uses_is_forgotten() -> None:
     assert shard.coordinator.transactions == {}
     with pytest.raises(InvalidProducerIdMapping):
         raise shard.ended(owner)
+
+
+def test_an_id_stays_when_the_clock_was_set_forward() -> None:
+    """P18."""
+    config = TransactionConfig(id_expiration_ms=1_000, expiration_interval_ms=600)
+    shard = TransactionShard(config)
+    shard.begin()
+    trusted: dict[int, int | None] = {1_000: shard.wall_ms}
+    shard.expiry = Expiry(trusted.get)
+    shard.start()
+    shard.advance(864_000_000)
+    assert shard.coordinator.transactions.keys() == {T}
+    trusted[1_000] = shard.wall_ms
+    shard.advance(600)
+    assert shard.coordinator.transactions == {}
 
 
 def test_many_ids_are_forgotten_in_several_appends() -> None:

@@ -286,6 +286,22 @@ def test_checkpoints_of_a_failed_disk_take_it_offline(disk: MemoryFiles, ids: Id
     assert one.failure is None
 
 
+def test_the_most_cautious_directory_tells_how_old_things_are(disk: MemoryFiles, ids: Ids) -> None:
+    logs = opened(disk, ids, ONE, TWO)
+    assert logs.trusted_ms(1_000) is None, "no directory has looked at the clocks"
+    one, two = logs.opened
+    one.maintain(0, WALL_MS, {})
+    assert logs.trusted_ms(1_000) is None
+    two.maintain(0, WALL_MS, {})
+    assert logs.trusted_ms(1_000) == WALL_MS
+    day_ms = 86_400_000
+    one.maintain(1_000, WALL_MS + day_ms, {})
+    two.maintain(2_000, WALL_MS + 2_000, {})
+    assert logs.trusted_ms(1_000) == WALL_MS + 1_000
+    logs.fail(one, OSError(errno.EIO, "input/output error"))
+    assert logs.trusted_ms(1_000) == WALL_MS + 2_000
+
+
 def test_the_last_directory_ends_the_broker(disk: MemoryFiles, ids: Ids) -> None:
     logs, one, two = filled(disk, ids)
     disk.fail("append", "other-0", errno.EIO)
