@@ -291,6 +291,7 @@ class GroupManagers:
         match effect:
             case StopReading(partitions):
                 for tp in partitions:
+                    self._held.pop(tp, None)  # it is held until it is given up
                     partition = self._positions.partitions.get(tp)
                     if partition is not None:
                         partition.pause(held=True)

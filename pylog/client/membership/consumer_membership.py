@@ -6,6 +6,9 @@ not in it, takes what is new, and acknowledges by telling what it has. A target 
 is kept, and only the newest. A member that is fenced has lost what it had, and joins with epoch 0.
 Topics have names here; a target's topic ids are resolved before it comes. Heartbeats stand: the
 coordinator answers when it has news, or after an interval.
+
+The coordinator names a target once. A member that may not have heard an answer tells all of itself,
+as in Kafka, and hears all that it should have.
 """
 
 from __future__ import annotations
@@ -111,7 +114,7 @@ class ConsumerMembership:
         self._then: _Then = _nothing
         self._awaits_code = False
         self._in_flight: ConsumerGroupHeartbeat | None = None
-        self._tell_all = True  # the next heartbeat names the topics: the coordinator has not them
+        self._tell_all = True  # the next heartbeat names all: not all of it is known there, or here
         self._interval_ms = 0
         self._beat_at_ms = 0
         self._sent_at_ms = 0
@@ -161,14 +164,18 @@ class ConsumerMembership:
     def on_target(self, assignment: Iterable[TopicPartition]) -> None:
         """The names of a target's topics became known after its answer had come."""
         if self.state in _IN_THE_GROUP:
-            self._target = tuple(sorted(assignment))
+            self._take_target(assignment)
 
     def on_gone(self, partitions: Iterable[TopicPartition]) -> None:
         """The topics of these, of which the member has some, were deleted. Those that have the
         names now are other topics, which the coordinator may give to others: the member has lost
-        these until a target names them again.
+        these until a target names them again, and reads them no more from now on.
         """
-        self._gone.update(partitions)
+        news = set(partitions) - self._gone
+        self._gone |= news
+        lost = tuple(tp for tp in self.owned if tp in news)
+        if lost and self._awaited is not None:  # they are given up later
+            self._effects.append(StopReading(lost))
 
     def leave(self) -> Answer[None]:
         """Give all up and leave; answered when the member is out."""
@@ -367,9 +374,10 @@ class ConsumerMembership:
             return
         self._sent_at_ms = now_ms
         self._beat_at_ms = now_ms + self._interval_ms
-        identity, tells_all = self._identity, self._tell_all
+        identity = self._identity
+        # Of one that stands the answer counts no more, and it may have brought a target.
+        tells_all = self._tell_all or waits is not None
         self._tell_all = False
-        joins = identity.generation == JOIN_EPOCH
         regex = self._regex if tells_all and (self._regex or self._has_told_regex) else None
         self._has_told_regex = self._has_told_regex or bool(regex)
         self._in_flight = ConsumerGroupHeartbeat(
@@ -380,8 +388,8 @@ class ConsumerMembership:
             identity.instance_id,
             self._settings.max_poll_interval_ms if tells_all else None,
             self._topics if tells_all else None,
-            self.owned if acknowledges or joins else None,
-            0 if joins or acknowledges else max(self._interval_ms, STANDING_MS),
+            self.owned if acknowledges or tells_all else None,
+            0 if acknowledges or tells_all else max(self._interval_ms, STANDING_MS),
             regex,
         )
         self._may_be_known = True
@@ -410,18 +418,27 @@ class ConsumerMembership:
             self._failures = 0
             self._identity.generation = answer.epoch
             self._interval_ms = answer.interval_ms
+            is_target = answer.assignment is not None and self._take_target(answer.assignment)
             if not self._tell_all:
                 # A target is acknowledged by itself. Else one that stands follows at once, but
                 # not one that a coordinator has answered which lets none stand.
-                follows = answer.assignment is None and (
+                follows = not is_target and (
                     not request.standing_ms or answer.epoch != request.epoch
                 )
                 self._beat_at_ms = now_ms if follows else self._sent_at_ms + answer.interval_ms
             is_acknowledged = self.state is _S.ACKNOWLEDGING and request.owned == self.owned
             if is_acknowledged or self.state is _S.JOINING:
                 self._become(_S.STABLE)
-            if answer.assignment is not None:
-                self._target = tuple(sorted(answer.assignment))
+
+    def _take_target(self, assignment: Iterable[TopicPartition]) -> bool:
+        """Reconcile it next; whether there is anything to do, which there is not where a target is
+        told again that the member has got to.
+        """
+        target = tuple(sorted(assignment))
+        has_it = target == self.owned and self._gone.isdisjoint(target)
+        is_told_again = has_it and self.state in (_S.ACKNOWLEDGING, _S.STABLE)
+        self._target = None if is_told_again else target
+        return not is_told_again
 
     def on_failed(self, now_ms: int, request: ConsumerGroupHeartbeat) -> None:
         """The coordinator has not answered: the connection broke, or its time is up."""

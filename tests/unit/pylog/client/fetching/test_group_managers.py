@@ -119,6 +119,33 @@ def test_a_target_that_names_another_topic_of_that_name_is_taken_anew() -> None:
     assert world.core.positions.partitions[T1] is not before
 
 
+def test_a_topic_that_was_given_and_is_gone_is_not_read_while_something_else_is_given_up() -> None:
+    world = World()
+    world.core.fetcher.active = True
+    world.settle("A")
+    partition = world.core.positions.partitions[T0]
+    world.beats(("A", "t", (0,)))
+    world.tell("B")
+    world.core.on_metadata(0)
+    world.core.poll(0)
+    assert world.owned == (T0, T1)  # the user is to come, and be done with T1
+    assert partition.held
+    world.group.on_user_poll(0)
+    world.core.poll(0)
+    assert world.owned == ()
+
+
+def test_what_is_given_up_is_not_read_when_the_metadata_have_its_topic_at_last() -> None:
+    world = World()
+    world.settle("B")
+    world.beats(("B", "t", (0,)))
+    world.tell("B")
+    world.core.on_metadata(0)
+    world.core.poll(0)
+    held = {tp: each.held for tp, each in world.core.positions.partitions.items()}
+    assert held == {T0: False, T1: True}
+
+
 def test_nothing_is_asked_of_a_topic_whose_name_is_another_topics_in_the_metadata() -> None:
     """Brokers that are behind may lead the old one yet."""
     world = World()

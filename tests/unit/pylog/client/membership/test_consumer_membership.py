@@ -33,6 +33,7 @@ T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 COORDINATOR = 7
 JOIN = ConsumerGroupHeartbeat(7, "g", "me", 0, None, 300_000, ("t",), ())
 LEAVE = ConsumerGroupHeartbeat(7, "g", "me", -1)
+ALL = ConsumerGroupHeartbeat(7, "g", "me", 1, None, 300_000, ("t",), (T0,))
 
 
 class Diary:
@@ -172,7 +173,24 @@ def test_what_is_acknowledged_does_not_wait_for_one_that_stands() -> None:
     world.user_runs()
     world.poll(10_001)
     world.user_runs()
-    assert world.sent(10_002).owned == (T0,)
+    assert world.poll(10_002) == [ALL._replace(epoch=2, owned=(T0,))]
+
+
+def test_a_target_in_the_answer_of_one_that_is_not_waited_for_any_more_is_told_again() -> None:
+    world = World()
+    world.beats(0, 1, [])
+    stands = ConsumerGroupHeartbeat(7, "g", "me", 1, standing_ms=15_000)
+    assert world.poll(1) == []
+    assert world.poll(5_000) == [stands]
+    assert world.user_runs() == [("assigned", [])]
+    [tells] = world.poll(5_001)
+    assert tells == ALL._replace(owned=())
+    assert isinstance(tells, ConsumerGroupHeartbeat)
+    brings = ConsumerGroupHeartbeatAnswer(1, 5_000, (T1,))
+    world.member.on_heartbeat(5_002, stands, brings)
+    assert world.poll(5_002) == []
+    world.member.on_heartbeat(5_003, tells, brings)
+    assert world.poll(5_003) == [ReadExactly((T1,))]
 
 
 def test_what_moves_is_given_up_before_that_is_acknowledged() -> None:
@@ -246,6 +264,23 @@ def test_partitions_of_a_topic_that_was_deleted_are_lost_and_all_is_told() -> No
     assert world.member.state is ConsumerMemberState.STABLE
 
 
+def test_what_is_gone_is_read_no_more_though_the_member_is_giving_up_something_else() -> None:
+    world = World()
+    world.settle(T0, T1, T2)
+    world.beats(5_000, 1, [T0, T1])
+    assert world.poll(5_001) == [StopReading((T2,))]
+    world.member.on_gone([T0])
+    assert world.poll(5_002) == [StopReading((T0,))]
+    world.member.on_gone([T0])
+    assert world.poll(5_003) == []
+    assert world.user_runs() == [("revoked", [T2])]
+    assert world.poll(5_004) == [ReadExactly((T0, T1))]
+    assert world.user_runs() == [("assigned", [])]
+    assert world.poll(5_005) == [StopReading((T0,))]
+    assert world.user_runs() == [("lost", [T0])]
+    assert world.poll(5_006) == [ReadExactly((T1,)), ALL._replace(owned=(T1,))]
+
+
 def test_what_a_target_names_anew_is_lost_and_taken() -> None:
     world = World(diary=False)
     world.settle(T0, T1)
@@ -257,6 +292,20 @@ def test_what_a_target_names_anew_is_lost_and_taken() -> None:
         ReadExactly(()),
         ReadExactly((T1,)),
         ConsumerGroupHeartbeat(7, "g", "me", 2, None, 300_000, ("t",), (T1,)),
+    ]
+
+
+def test_what_is_gone_is_taken_anew_where_a_target_names_all_of_it() -> None:
+    world = World(diary=False)
+    world.settle(T0)
+    stands = world.sent(1)
+    world.member.on_gone([T0])
+    world.member.on_heartbeat(2, stands, ConsumerGroupHeartbeatAnswer(2, 5_000, (T0,)))
+    assert world.poll(3) == [
+        StopReading((T0,)),
+        ReadExactly(()),
+        ReadExactly((T0,)),
+        ALL._replace(epoch=2),
     ]
 
 
@@ -318,10 +367,32 @@ def test_a_coordinator_that_cannot_answer_is_told_all_again(code: int) -> None:
     if world.finder.coordinator is None:
         world.find()
     again = world.sent(5_100)
-    assert (again.epoch, again.topics) == (1, ("t",))
+    assert again == ALL
     world.member.on_failed(5_101, again)
     assert world.finder.coordinator is None
     assert world.member.owned == (T0,)
+
+
+def test_a_target_whose_answer_was_lost_is_told_again() -> None:
+    world = World()
+    world.settle()
+    world.member.on_failed(6_000, world.sent(5_000))
+    world.find()
+    assert world.beats(6_100, 1, [T1]) == ALL._replace(owned=())
+    assert world.poll(6_100) == [ReadExactly((T1,))]
+    assert world.user_runs() == [("assigned", [T1])]
+    assert world.beats(6_101).owned == (T1,)
+
+
+def test_what_a_member_has_already_is_no_news_to_it() -> None:
+    world = World()
+    world.settle(T0)
+    world.member.on_failed(6_000, world.sent(5_000))
+    world.find()
+    assert world.beats(6_100, 1, [T0]) == ALL
+    assert world.poll(6_100) == [ConsumerGroupHeartbeat(7, "g", "me", 1, standing_ms=15_000)]
+    assert world.user_runs() == []
+    assert world.member.state is ConsumerMemberState.STABLE
 
 
 def test_a_subscription_that_changes_is_told_at_once() -> None:
