@@ -107,8 +107,9 @@ class Member:
 
 @dataclass(slots=True)
 class ClassicGroup:
-    """Invariants: `static` names members that are in `members`; a leader is a member; a group
-    without members is EMPTY, PREPARING_REBALANCE (when they all were lost in the middle) or DEAD.
+    """Invariants: `static` names members that are in `members`; a leader is a member, and one with
+    members has a leader but for a group that `must_rebalance`; a group without members is EMPTY,
+    PREPARING_REBALANCE (when they all were lost in the middle) or DEAD.
     """
 
     group_id: str
@@ -157,6 +158,11 @@ class ClassicGroup:
     def is_unused(self) -> bool:
         """Whether it has none, and nobody is about to become one."""
         return self.state is ClassicState.EMPTY and not self.members and not self.pending
+
+    @property
+    def must_rebalance(self) -> bool:
+        """Whether it was one of the consumer protocol, and has not begun to rebalance since."""
+        return self.state is ClassicState.STABLE and self.leader is None
 
     def check_commit(self, caller: Caller, *, transactional: bool = False) -> None:
         """Whether the caller may commit offsets; see `Group`."""

@@ -90,7 +90,7 @@ class PendingTimer:
 
 @dataclass(frozen=True, slots=True)
 class JoinTimer:
-    """The joining phase has lasted long enough."""
+    """The joining phase has lasted long enough, or is to begin."""
 
     group_id: str
 
@@ -146,6 +146,8 @@ class ClassicProtocol:
             if isinstance(group, ClassicGroup):
                 for member in group.members.values():
                     self._heard_of(group, member, decision)
+                if group.must_rebalance:
+                    decision.effects.append(SetTimer(JoinTimer(group.group_id), 0))
         return decision
 
     # ---- join ------------------------------------------------------------------------------------
@@ -614,6 +616,9 @@ class ClassicProtocol:
         return decision
 
     def _on_join_timer(self, wall_ms: int, group: ClassicGroup, decision: Decision) -> None:
+        if group.must_rebalance:
+            self._rebalance(wall_ms, group, decision)
+            return
         if group.state is not ClassicState.PREPARING_REBALANCE:
             return
         if group.initial_ms_left > 0 and group.new_member_came:

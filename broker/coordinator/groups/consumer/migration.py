@@ -6,9 +6,9 @@
 Either way the group keeps its members, what each reads, and its epoch, which the classic protocol
 calls its generation. The records of the one type end, and those of the other begin, in one append.
 
-A group that becomes a classic one again still has those who are gone in its record, as any classic
-group has until its next generation: whoever coordinates it then lets their sessions end, and the
-others share out what they had.
+A group that becomes a classic one again has to rebalance, as nobody of it knows that it leads, and
+so nobody looks after its topics. Its record has no leader until then: by that, whoever coordinates
+it has it rebalance.
 
 Not here: what members of the classic protocol ask of a consumer group (`consumer.classic_members`).
 """
@@ -21,11 +21,9 @@ from typing import Final
 from pylog.consumer_protocol import (
     VERSION,
     Assignment,
-    Subscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
-    encode_subscription,
 )
 from pylog.errors import GroupIdNotFound, InconsistentGroupProtocol
 from pylog.model import TopicPartition
@@ -173,10 +171,9 @@ def upgrade_records(group: ConsumerGroup) -> list[Record]:
 def downgraded(
     group: ConsumerGroup, gone: Collection[str], config: GroupConfig, topics: Topics
 ) -> ClassicGroup | None:
-    """The group as it is in the classic protocol, without these members; None where it stays what
-    it is: other members speak the consumer protocol, or nobody is left, or it may not change.
-
-    Those who are gone are in it, and have to be dropped.
+    """The group as it is in the classic protocol, without these members, and about to rebalance;
+    None where it stays what it is: other members speak the consumer protocol, or nobody is left, or
+    it may not change.
     """
     staying = [member for name, member in group.members.items() if name not in gone]
     if not config.may_downgrade or not 0 < len(staying) <= config.max_size:
@@ -186,15 +183,19 @@ def downgraded(
         if member.classic is None:
             return None
         protocols = member.classic.supported_protocols
-        _add(made, member, member.classic.session_timeout_ms, protocols)
+        added = Member(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.classic.session_timeout_ms,
+            member.rebalance_timeout_ms,
+            tuple(MemberProtocol(each.name, each.metadata) for each in protocols),
+        )
+        made.add(added, CONSUMER_PROTOCOL)
     if not made.candidates():
         return None
-    made.protocol = made.elected()
-    for name in gone:
-        member = group.members[name]
-        said = encode_subscription(Subscription(tuple(sorted(group.read_by(member)))), version=1)
-        protocols = (ClassicProtocol(made.protocol, said),)
-        _add(made, member, config.of(group.group_id).consumer_session_timeout_ms, protocols)
+    made.protocol, made.leader = made.elected(), None
     for name, each in made.members.items():
         each.assignment = assignment_bytes(
             group.target.get(name, NO_PARTITIONS),
@@ -204,24 +205,6 @@ def downgraded(
         )
     size = sum(each.size + len(each.assignment) for each in made.members.values())
     return made if size <= BYTES_MAX else None
-
-
-def _add(
-    made: ClassicGroup,
-    member: ConsumerMember,
-    session_timeout_ms: int,
-    protocols: Iterable[ClassicProtocol],
-) -> None:
-    added = Member(
-        member.member_id,
-        member.instance_id,
-        member.client_id,
-        member.client_host,
-        session_timeout_ms,
-        member.rebalance_timeout_ms,
-        tuple(MemberProtocol(each.name, each.metadata) for each in protocols),
-    )
-    made.add(added, CONSUMER_PROTOCOL)
 
 
 def downgrade_records(group: ConsumerGroup, made: ClassicGroup) -> list[Record]:

@@ -63,7 +63,7 @@ from pylog_broker.coordinator.generated.consumer_group_target_assignment_metadat
 )
 from pylog_broker.coordinator.generated.group_metadata import GroupMetadataKey
 from pylog_broker.coordinator.groups.classic.group import ClassicGroup
-from pylog_broker.coordinator.groups.classic.protocol import SessionTimer
+from pylog_broker.coordinator.groups.classic.protocol import JoinTimer, SessionTimer
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.consumer.assignors import ASSIGNORS, AssignedMember
 from pylog_broker.coordinator.groups.consumer.group import (
@@ -729,7 +729,7 @@ class ConsumerProtocol:
         gone = {member.member_id for member in members}
         made = downgraded(group, gone, self._config, self._topics)
         if made is not None:
-            self._give_back(group, made, gone, decision)
+            self._give_back(group, made, decision)
             return
         others = [each for name, each in group.members.items() if name not in gone]
         found = metadata_hash(self._read_by(group, others))
@@ -740,15 +740,16 @@ class ConsumerProtocol:
         for member_id in gone:
             self._cancel_timers(group, member_id, decision)
 
-    def _give_back(
-        self, group: ConsumerGroup, made: ClassicGroup, gone: Collection[str], decision: Decision
-    ) -> None:
-        """The sessions of those who are gone end at once, and the classic group rebalances."""
+    def _give_back(self, group: ConsumerGroup, made: ClassicGroup, decision: Decision) -> None:
+        """The members that stay have their sessions, and the classic group rebalances at once."""
         decision.records += downgrade_records(group, made)
-        for member_id, member in made.members.items():
+        for member_id in group.members:
             self._cancel_timers(group, member_id, decision)
-            left_ms = 0 if member_id in gone else member.session_timeout_ms
-            decision.effects.append(SetTimer(SessionTimer(group.group_id, member_id), left_ms))
+        decision.effects += (
+            SetTimer(SessionTimer(group.group_id, each.member_id), each.session_timeout_ms)
+            for each in made.members.values()
+        )
+        decision.effects.append(SetTimer(JoinTimer(group.group_id), 0))
 
     def _cancel_timers(self, group: ConsumerGroup, member_id: str, decision: Decision) -> None:
         decision.effects.append(CancelTimer(ConsumerSessionTimer(group.group_id, member_id)))

@@ -444,14 +444,38 @@ def test_a_crash_right_after_the_change_loses_no_partition() -> None:
     late.beat()
     settle(shard, *members, late)
     late.leave()
-    shard.start()
-    assert [member.heartbeat() for member in members] == [None, None]
-    for _ in range(9):
-        shard.advance(GroupSettings().consumer_session_timeout_ms // 9)
-        answers = [member.heartbeat() for member in members]
-    assert [type(each) for each in answers] == [RebalanceInProgress] * 2
+    for _ in range(2):
+        shard.start()
+        assert [member.heartbeat() for member in members] == [None, None]
+    shard.advance(0)
+    assert [type(member.heartbeat()) for member in members] == [RebalanceInProgress] * 2
     rebalance_after_downgrade(members)
     assert all_read(*members) == [*range(6)]
+    same_after_a_crash(shard)
+    shard.advance(0)
+    assert [member.heartbeat() for member in members] == [None, None]
+
+
+def test_after_a_crash_the_members_know_who_leads_though_the_one_that_was_dropped_is_back() -> None:
+    shard, (silent,) = classic(1)
+    consumer = Consumer(shard, "m", instance_id="i")
+    consumer.beat()
+    settle(shard, silent, consumer)
+    static = Cooperative(shard, "s", instance_id="i")
+    static.rejoin()  # in the place of the consumer
+    settle(shard, silent, static)
+    shard.advance(SESSION_MS // 2)
+    assert static.heartbeat() is None
+    shard.advance(SESSION_MS // 2)
+    assert group_type(shard) is GroupType.CLASSIC
+    shard.start()
+    shard.advance(0)
+    assert isinstance(silent.heartbeat(), UnknownMemberId)
+    assert isinstance(static.heartbeat(), RebalanceInProgress)
+    silent.member_id = ""
+    silent.join()
+    rebalance_after_downgrade([static, silent])
+    assert all_read(static, silent) == [*range(6)]
 
 
 def test_a_consumer_whose_session_ends_gives_the_group_back_too() -> None:
