@@ -100,6 +100,9 @@ ROWS: list[tuple[str, list[Panel]]] = [
         }),
         ("p99 by request (fetches include their wait)", "s",
          {"{{request}}": quantile(0.99, "pylog_request_seconds", "request")}),
+        ("Where a request's time goes, by part: the mean", "s",
+         {"{{request}} {{part}}": rate("pylog_request_part_seconds_total", "request, part")
+          + " / on (request) group_left " + rate("pylog_request_seconds_count", "request")}),
         ("Event loop: how late, p99", "s",
          {"{{instance}}": quantile(0.99, "pylog_event_loop_lag_seconds", "instance")}),
         ("Requests that wait", "short", {

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from pylog import errors
-from pylog.clock import ticks
 from pylog_broker.api import request_log
 from pylog_broker.api.context import RequestContext
+from pylog_broker.api.request_log import RequestTimes
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
 
@@ -48,9 +48,9 @@ class Calls:
 
         Raises what the handler refuses with, and UnknownServerError for a defect of it.
         """
-        began = ticks()
+        timed = RequestTimes(came)
         try:
-            answer = await request_log.told(api, context, handle(context, request), came)
+            answer = await request_log.told(api, context, timed, handle(context, request))
         except errors.PylogError as fault:
             self.refused(api, fault)
             raise
@@ -59,10 +59,14 @@ class Calls:
             defect = errors.UnknownServerError()
             self.refused(api, defect)
             raise defect from None
-        self._counters.answered(api, ticks() - began)
+        timed.count(self._counters, api)
         for failure in failures_in(answer):
             self._counters.failed(api, failure.code)
         return answer
+
+    def sent(self, api: str, seconds: float) -> None:
+        """The answer that `make` gave was written in `seconds`."""
+        self._counters.sent(api, seconds)
 
     def refused(self, api: str, fault: errors.PylogError) -> None:
         """A call of it failed as a whole; `make` counts the errors that it raises."""

@@ -25,43 +25,47 @@ Found = Callable[[Sequence[PartitionData]], None]
 class _Fetching:
     """The replica manager's token of a fetch, called with the answers."""
 
-    __slots__ = ("_began", "_count", "_done", "_stands")
+    __slots__ = ("_context", "_counters", "_done", "_stands", "timed")
 
     def __init__(
         self,
-        count: Callable[[Sequence[PartitionData], float], None],
+        counters: RequestCounters,
+        context: RequestContext,
         done: Found,
         stands: Found | None,
+        came: float | None,
     ) -> None:
-        self._began = ticks()
-        self._count = count
+        self.timed = RequestTimes(came)
+        self._counters = counters
+        self._context = context
         self._done = done
         self._stands = stands
 
     def __call__(self, partitions: Sequence[PartitionData]) -> None:
         """The last answer."""
-        self._count(partitions, ticks() - self._began)
-        self._done(partitions)
+        self._answer(partitions, self._done)
 
     def stands(self, partitions: Sequence[PartitionData]) -> None:
         """An answer that others follow."""
         assert self._stands is not None
-        now = ticks()
-        self._count(partitions, now - self._began)
-        self._began = now
-        self._stands(partitions)
+        answered = self._answer(partitions, self._stands)
+        self.timed.go_on_from(answered)
 
-
-def _told(timed: RequestTimes, context: RequestContext, done: Found) -> Found:
-    """`done`, and a line about it."""
-
-    def told(partitions: Sequence[PartitionData]) -> None:
-        answered = ticks()
-        failed = [item.failure.code for item in partitions if item.failure is not None]
-        done(partitions)
-        timed.tell("Fetch", context, answered, errors.from_code(failed[0]).name if failed else "")
-
-    return told
+    def _answer(self, partitions: Sequence[PartitionData], take: Found) -> float:
+        counters, timed = self._counters, self.timed
+        answered = timed.count(counters, "Fetch")
+        for item in partitions:
+            if item.failure is not None:
+                counters.failed("Fetch", item.failure.code)
+            elif item.records:
+                counters.bytes_out.add(item.topic_partition.topic, len(item.records))
+        take(partitions)
+        counters.sent("Fetch", ticks() - answered)
+        if request_log.is_on():
+            failed = [item.failure.code for item in partitions if item.failure is not None]
+            error = errors.from_code(failed[0]).name if failed else ""
+            timed.tell("Fetch", self._context, answered, error)
+        return answered
 
 
 class FetchHandler:
@@ -96,32 +100,18 @@ class FetchHandler:
         """Begin a long poll; `done` gets what it finds, maybe before this returns. `stands` gets
         each answer after which the fetch goes on; it is needed when the request is `standing`.
 
-        Gives a token for `cancel`. `came`: for the request log. Raises InvalidRequest when it asks
-        for too much.
+        Gives a token for `cancel`. `came`: when its last byte was there. Raises InvalidRequest when
+        it asks for too much.
         """
         if len(request.partitions) > PARTITIONS_PER_REQUEST_MAX:
             check_partitions(len(request.partitions))
-        timed = request_log.times(came)
-        if timed is not None:
-            done = _told(timed, context, done)
-            stands = stands and _told(timed, context, stands)
+        token = _Fetching(self._counters, context, done, stands, came)
         request = fetch_by_name(request, self._topic_name)
-        token = _Fetching(self._count, done, stands)
         effects = self._manager.fetch(self._clock.monotonic_ms(), request, token)
-        if timed is not None:
-            timed.handed_over = ticks()
+        token.timed.handed_over = ticks()
         self._perform(effects)
         return token
 
     def cancel(self, token: object) -> None:
         """Nobody waits for that long poll any more: its place is free. `done` is not called."""
         self._manager.cancel(token)
-
-    def _count(self, partitions: Sequence[PartitionData], seconds: float) -> None:
-        counters = self._counters
-        counters.answered("Fetch", seconds)
-        for item in partitions:
-            if item.failure is not None:
-                counters.failed("Fetch", item.failure.code)
-            elif item.records:
-                counters.bytes_out.add(item.topic_partition.topic, len(item.records))

@@ -116,7 +116,7 @@ class ProduceHandler:
         came: float | None = None,
     ) -> asyncio.Task[None] | None:
         """Hand a message's requests over; `done` gets the answers, maybe before this returns, and
-        `unheard` each refusal that no answer tells. `came`: for the request log.
+        `unheard` each refusal that no answer tells. `came`: when its last byte was there.
 
         Gives a task when their batches must be looked at in the pool first, or open a transaction
         that its coordinator is to be asked about: until it is over nothing
@@ -124,10 +124,8 @@ class ProduceHandler:
         nothing. Raises InvalidRequest for a message that is no use.
         """
         _check_message(requests)
-        timed = request_log.times(came)
-        if timed is not None:
-            done = _told(timed, context, done)
-        answers = _Answers(len(requests), done, unheard)
+        timed = RequestTimes(came)
+        answers = _Answers(len(requests), self._sends(timed, context, done), unheard)
         memory = self.memory
         taken: Taken = []
         taken_bytes = 0
@@ -142,7 +140,7 @@ class ProduceHandler:
                     continue
                 memory.handed_over(size)
                 taken_bytes += size
-                done_with = self._when_done(answers, index, produce, sizes, size)
+                done_with = self._when_done(timed, answers, index, produce, sizes)
                 if self._checks.needed(produce):
                     looked = self._checks.at_once(produce)
                     unchecked = unchecked or looked is None
@@ -164,7 +162,7 @@ class ProduceHandler:
         checking.add_done_callback(on_end)  # not in the task: cancelled early, it never runs
         return checking
 
-    async def _check_first(self, taken: Taken, timed: RequestTimes | None) -> None:
+    async def _check_first(self, taken: Taken, timed: RequestTimes) -> None:
         """Checks, hands over and empties `taken`."""
         for index, (produce, acked) in enumerate(taken):
             if self._checks.needed(produce) and not _is_checked(produce):
@@ -208,29 +206,46 @@ class ProduceHandler:
         if waiting:
             await asyncio.gather(*waiting)
 
-    def _hand_over(self, taken: Taken, timed: RequestTimes | None) -> None:
+    def _hand_over(self, taken: Taken, timed: RequestTimes) -> None:
         if taken:
             clock = self._clock
             effects = self._manager.produce_all(clock.monotonic_ms(), clock.wall_ms(), taken)
-            if timed is not None:
-                timed.handed_over = ticks()
+            timed.handed_over = ticks()
             self._perform(effects)
 
     def _when_done(
-        self, answers: _Answers, index: int, request: Produce, sizes: list[int], size: int
+        self,
+        timed: RequestTimes,
+        answers: _Answers,
+        index: int,
+        request: Produce,
+        sizes: Sequence[int],
     ) -> Acked:
-        began = ticks()
+        size = sum(sizes)
 
         def done(acks: Sequence[PartitionAck]) -> None:
             self.memory.answered(size)
-            self._count(acks, sizes, ticks() - began)
+            timed.count(self._counters, "Produce")
+            self._count(acks, sizes)
             answers.put(index, request, acks)
 
         return done
 
-    def _count(self, acks: Sequence[PartitionAck], sizes: Sequence[int], seconds: float) -> None:
+    def _sends(self, timed: RequestTimes, context: RequestContext, done: Produced) -> Produced:
+        """`done`, which is timed; and a line about the message where somebody wants one."""
+
+        def sends(answers: Answers) -> None:
+            answered = ticks()
+            done(answers)
+            # each of its requests waits for all of them to be written
+            self._counters.sent("Produce", len(answers) * (ticks() - answered))
+            if request_log.is_on():
+                timed.tell("Produce", context, answered, _first_error(answers))
+
+        return sends
+
+    def _count(self, acks: Sequence[PartitionAck], sizes: Sequence[int]) -> None:
         counters = self._counters
-        counters.answered("Produce", seconds)
         for ack, size in zip(acks, sizes, strict=True):
             if ack.failure is None:
                 counters.bytes_in.add(ack.topic_partition.topic, size)
@@ -247,16 +262,9 @@ class ProduceHandler:
         return [PartitionAck(item.topic_partition, failure) for item in produce.batches]
 
 
-def _told(timed: RequestTimes, context: RequestContext, done: Produced) -> Produced:
-    """`done`, and a line about it."""
-
-    def told(answers: Answers) -> None:
-        answered = ticks()
-        failed = [ack.failure.code for acks in answers for ack in acks if ack.failure is not None]
-        done(answers)
-        timed.tell("Produce", context, answered, errors.from_code(failed[0]).name if failed else "")
-
-    return told
+def _first_error(answers: Answers) -> str:
+    failed = [ack.failure.code for acks in answers for ack in acks if ack.failure is not None]
+    return errors.from_code(failed[0]).name if failed else ""
 
 
 def _unheard_error(failure: Failure) -> errors.PylogError:

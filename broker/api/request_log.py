@@ -1,4 +1,5 @@
-"""A line for each request, where somebody asks for it (`logging.level` with `pylog.request=DEBUG`).
+"""Where the time of each request goes: for the metrics, and for a line about each one where a
+reader of the log asks for it (`logging.level` with `pylog.request=DEBUG`).
 
 Kafka's request log: who asked what, and where the time went. `queue`: from its last byte to its
 handler. `local`: in the handler. `remote`: for what it waited (other replicas, records to come).
@@ -8,12 +9,13 @@ handler. `local`: in the handler. `remote`: for what it waited (other replicas, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Generator
+from typing import Any, Final, TypeVar
 
 from pylog.clock import ticks
 from pylog.errors import PylogError
 from pylog_broker.api.context import RequestContext
+from pylog_broker.metrics.counters import RequestCounters
 
 T = TypeVar("T")
 
@@ -25,11 +27,24 @@ class RequestTimes:
 
     __slots__ = ("began", "came", "handed_over")
 
-    def __init__(self, came: float | None) -> None:
+    def __init__(self, came: float | None = None) -> None:
         """`came`: when its last byte was there; None: just now."""
         self.began = ticks()
         self.came = self.began if came is None else came
         self.handed_over = 0.0
+        """The moment from which it waits; 0: it has not waited so far."""
+
+    def go_on_from(self, answered: float) -> None:
+        """It was answered then, and waits for what its next answer tells."""
+        self.came = self.began = self.handed_over = answered
+
+    def count(self, counters: RequestCounters, api: str) -> float:
+        """Count it: its answer is there. Gives the time by `ticks`."""
+        answered = ticks()
+        began = self.began
+        local = self.handed_over or answered
+        counters.answered(api, local - began, began - self.came, answered - local)
+        return answered
 
     def tell(self, api: str, context: RequestContext, answered: float, error: str = "") -> None:
         """Its answer, which was there at `answered`, is in the connection's buffer now."""
@@ -61,17 +76,38 @@ def is_on() -> bool:
     return _log.isEnabledFor(logging.DEBUG)
 
 
-def times(came: float | None = None) -> RequestTimes | None:
-    """To be told when the request is answered; None: nobody asks for it."""
-    return RequestTimes(came) if _log.isEnabledFor(logging.DEBUG) else None
+class _UntilItWaits(Generator[Any, Any, T]):
+    """The steps of a handler; the end of the first one, from which it waits, is noted."""
+
+    __slots__ = ("_timed", "_work")
+
+    def __init__(self, work: Generator[Any, Any, T], timed: RequestTimes) -> None:
+        self._work = work
+        self._timed = timed
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self
+
+    def send(self, value: Any) -> Any:
+        """The next step."""
+        waits_for = self._work.send(value)
+        if not self._timed.handed_over:
+            self._timed.handed_over = ticks()
+        return waits_for
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an error where it waits."""
+        return self._work.throw(*error)
+
+    def close(self) -> None:
+        """End it where it waits."""
+        self._work.close()
 
 
-async def told(
-    api: str, context: RequestContext, work: Awaitable[T], came: float | None = None
-) -> T:
+async def told(api: str, context: RequestContext, timed: RequestTimes, work: Awaitable[T]) -> T:
     """The result of `work`, with a line about it; also where it raises."""
-    timed = times(came)
-    if timed is None:
+    work = _UntilItWaits(work.__await__(), timed)
+    if not is_on():
         return await work
     error = ""
     try:

@@ -28,7 +28,6 @@ from pylog.rpc import streams
 from pylog.rpc.framing import Chunks, FrameCutter
 from pylog.rpc.produce_wire import parse_message
 from pylog.rpc.v1 import log_pb2, stream_pb2
-from pylog_broker.api import request_log
 from pylog_broker.api.api import DataApi
 from pylog_broker.api.context import RequestContext, bounded_client_id, bounded_software
 from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX, Answers
@@ -133,7 +132,7 @@ class StreamConnection(Connection):
         self._memory = server.data.produce.memory
         self._answers = server.data.fetch.answers
         self._waiting: deque[memoryview] = deque()
-        self._came: dict[int, float] = {}  # for the request log: when which frame was there
+        self._came: dict[int, float] = {}  # when which frame was there
         self._slots: deque[Slot] = deque()
         self._calls: OpenCalls | None = None
         self._checking: asyncio.Task[None] | None = None
@@ -176,8 +175,7 @@ class StreamConnection(Connection):
         if frames:
             self.frames += len(frames)
             self._waiting.extend(frames)
-            if self._calls is not None or request_log.is_on():
-                self._came.update(dict.fromkeys(map(id, frames), ticks()))
+            self._came.update(dict.fromkeys(map(id, frames), ticks()))
             if self._held:
                 self._memory.came_whole(self)
             self._advance()
@@ -369,7 +367,7 @@ class StreamConnection(Connection):
         )
 
     def _on_frame(self, body: memoryview) -> None:
-        came = self._came.pop(id(body), None) if self._came else None
+        came = self._came.pop(id(body), None)
         if self.state is State.GREETING:
             self._greet(body)
             return

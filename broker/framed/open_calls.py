@@ -150,7 +150,9 @@ class OpenCalls:
         except errors.PylogError as fault:
             self._end(call, calls.failure_frame(call.number, fault))
         else:
+            answered = ticks()
             self._end(call, calls.answer_frame(call.number, [answer.SerializeToString()]))
+            self._apis.calls.sent(call.api, ticks() - answered)
 
     def _on_done(self, call: _Call, task: asyncio.Task[None]) -> None:
         """Answer a call that neither `_answer` nor anybody else has answered: its codec has a

@@ -27,6 +27,7 @@ from pylog.errors import (
 from pylog.rpc.framing import FrameCutter, FrameRefused, frame
 from pylog_broker.api.calls import Calls
 from pylog_broker.api.context import RequestContext, bounded_client_id
+from pylog_broker.api.request_log import RequestTimes
 from pylog_broker.kafka import follower_fetch
 from pylog_broker.kafka.broker_apis import AnyBoundBrokerApi
 from pylog_broker.kafka.generated import (
@@ -159,10 +160,9 @@ class ReplicationServer:
         """The quotas that count its connections."""
         return self._gate.quotas
 
-    def count(self, fetched: ReplicaFetched, seconds: float) -> None:
-        """A follower's fetch is answered."""
+    def count(self, fetched: ReplicaFetched) -> None:
+        """What a follower's fetch is answered with."""
         counters = self.counters
-        counters.answered("FetchFollower", seconds)
         if fetched.failure is not None:
             counters.failed("FetchFollower", fetched.failure.code)
         for item in fetched.partitions:
@@ -184,17 +184,19 @@ class ReplicationServer:
 class _Slot(Slot):
     """It is the manager's token for its request, too."""
 
-    __slots__ = ("began", "connection", "header")
+    __slots__ = ("connection", "header", "timed")
 
     def __init__(self, connection: _Connection, header: RequestHeader) -> None:
         self.answer = None
-        self.began = ticks()
+        self.timed = RequestTimes()
         self.connection = connection
         self.header = header
 
     def __call__(self, fetched: ReplicaFetched) -> None:
         """Answer a Fetch."""
-        self.connection.server.count(fetched, ticks() - self.began)
+        server = self.connection.server
+        answered = self.timed.count(server.counters, "FetchFollower")
+        server.count(fetched)
         header = self.header
         version = header.api_version
         if version == follower_fetch.VERSION:
@@ -203,6 +205,7 @@ class _Slot(Slot):
             self.connection.flush()
         else:
             self.complete(fetch.encode_response(fetched_to_wire(fetched), version))
+        server.counters.sent("FetchFollower", ticks() - answered)
 
     def complete(self, body: Chunks) -> None:
         """Answer with `body`."""
@@ -370,7 +373,9 @@ class _Connection(Connection):
         else:
             request = fetch_from_wire(fetch.decode_request(buffer, body, version))
         server = self.server
-        server.perform(server.manager.replica_fetch(server.clock.monotonic_ms(), request, slot))
+        effects = server.manager.replica_fetch(server.clock.monotonic_ms(), request, slot)
+        slot.timed.handed_over = ticks()
+        server.perform(effects)
 
     def _on_epoch_query(self, buffer: memoryview, slot: _Slot) -> None:
         version = slot.header.api_version

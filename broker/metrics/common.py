@@ -10,7 +10,7 @@ from typing import Final
 
 from pylog import errors
 from pylog_broker.metrics import names
-from pylog_broker.metrics.counters import Histogram, RequestCounters
+from pylog_broker.metrics.counters import PARTS, Histogram, RequestCounters
 from pylog_broker.metrics.exposition import Page
 from pylog_broker.net.quotas import ConnectionQuotas, Refusal
 
@@ -66,6 +66,14 @@ def add_common(
     page.add_all(names.INFO, {info: 1})
     page.add_histograms(
         names.REQUEST_SECONDS, {(request,): h for request, h in counters.seconds.items()}
+    )
+    page.add_all(
+        names.REQUEST_PARTS,
+        {
+            (request, part): getattr(spent, part)
+            for request, spent in counters.seconds.items()
+            for part in PARTS
+        },
     )
     page.add_all(
         names.REQUEST_ERRORS,

@@ -36,6 +36,23 @@ class Histogram:
         self.sum += seconds
 
 
+PARTS: Final = ("queue", "local", "remote", "response")
+"""The parts of a request's time."""
+
+
+class RequestSeconds(Histogram):
+    """Seconds from requests to their answers, and how many of them went where: `queue`, until the
+    handler; `local`, in it; `remote`, waiting. `response`, from the answer to its bytes in the
+    connection's buffer, comes on top.
+    """
+
+    __slots__ = PARTS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue = self.local = self.remote = self.response = 0.0
+
+
 class TopicBytes:
     """Bytes by topic. More topics than `TOPICS_MAX` share one entry: a million topics do not
     make as many time series.
@@ -89,19 +106,29 @@ class RequestCounters:
     """
 
     def __init__(self) -> None:
-        self.seconds: dict[str, Histogram] = {}
+        self.seconds: dict[str, RequestSeconds] = {}
         self.errors: dict[tuple[str, int], int] = {}
         self.bytes_in = TopicBytes()
         self.bytes_out = TopicBytes()
         self.replication_bytes_out = 0
 
-    def answered(self, request: str, seconds: float) -> None:
-        """One request was answered after `seconds`, whatever the answer."""
-        histogram = self.seconds.get(request)
-        if histogram is None:
-            histogram = self.seconds[request] = Histogram()
-        histogram.counts[bisect_left(BOUNDS, seconds)] += 1
-        histogram.sum += seconds
+    def answered(self, request: str, local: float, queue: float = 0.0, remote: float = 0.0) -> None:
+        """One request was answered after so many seconds, whatever the answer."""
+        spent = self.seconds.get(request)
+        if spent is None:
+            spent = self.seconds[request] = RequestSeconds()
+        seconds = queue + local + remote
+        spent.counts[bisect_left(BOUNDS, seconds)] += 1
+        spent.sum += seconds
+        spent.queue += queue
+        spent.local += local
+        spent.remote += remote
+
+    def sent(self, request: str, seconds: float) -> None:
+        """An answer was written in `seconds`; of a type of which `answered` has counted some."""
+        spent = self.seconds.get(request)
+        if spent is not None:
+            spent.response += seconds
 
     def failed(self, request: str, code: int) -> None:
         """One error in an answer, or instead of one."""

@@ -31,6 +31,13 @@ REQUEST_SECONDS: Final = Metric(
     "Time from a request to its answer, by Kafka's name of the request. Fetch and FetchFollower "
     "include the wait for data, Produce the wait for in-sync replicas.", ("request",),
 )  # fmt: skip
+REQUEST_PARTS: Final = Metric(
+    "pylog_request_part_seconds_total", "counter",
+    "Where the time of requests went, as Kafka's request metrics tell it. `queue`: from the last "
+    "byte to the handler; `local`: in the handler; `remote`: waiting, for replicas, records or "
+    "others; these are the sum of `pylog_request_seconds`. `response`: from the answer to its "
+    "bytes in the connection's buffer; 0 over gRPC, whose library writes it.", ("request", "part"),
+)  # fmt: skip
 REQUEST_ERRORS: Final = Metric(
     "pylog_request_errors_total", "counter",
     "Errors in answers, by Kafka's name of the error; each partition of a request counts.",

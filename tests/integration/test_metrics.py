@@ -23,6 +23,7 @@ from pylog.client.ranges import range_fetcher
 from pylog.client.ranges.range_reader import Batches, RangeReader
 from pylog.client.settings import CONSUMER_SETTINGS
 from pylog_broker.metrics import names
+from pylog_broker.metrics.counters import PARTS
 from tests.fakes.alert_rules import Rules
 from tests.fakes.raw_client import RawClient
 from tests.fakes.raw_sinks import RawSink
@@ -150,6 +151,19 @@ def test_figures_are_what_happened(cluster: LocalCluster) -> None:
     controller = every["controller"]
     assert value(controller, "pylog_controller_active_brokers") == 3
     assert value(controller, "pylog_controller_global_partitions") == 4
+    for broker in brokers:
+        for request in ("Produce", "Fetch", "FetchFollower"):
+            if ("pylog_request_seconds_sum", frozenset({("request", request)})) not in broker:
+                continue
+            spent = {
+                part: value(broker, "pylog_request_part_seconds_total", request=request, part=part)
+                for part in PARTS
+            }
+            assert spent["response"] > 0, request
+            whole = value(broker, "pylog_request_seconds_sum", request=request)
+            assert sum(spent.values()) - spent["response"] == pytest.approx(whole)
+            if request in ("Produce", "FetchFollower"):
+                assert spent["remote"] > spent["local"], "it waits for other replicas, or records"
     errors_of = {at for b in brokers for name, at in b if name == "pylog_request_errors_total"}
     assert errors_of == {frozenset({("request", "Produce"), ("error", "MESSAGE_TOO_LARGE")})}
     assert value(controller, "pylog_request_seconds_count", request="CreateTopics") == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections.abc import Awaitable
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,8 @@ from pylog import errors
 from pylog.rpc import streams
 from pylog_broker.api import request_log
 from pylog_broker.api.context import RequestContext
+from pylog_broker.api.request_log import RequestTimes
+from pylog_broker.metrics.counters import PARTS, RequestCounters
 from tests.fakes.stream_world import World, fetch, produce, run
 
 TIMES = "".join(rf" {name}=(\d+\.\d{{3}})ms" for name in ("queue", "local", "remote", "response"))
@@ -79,11 +83,83 @@ def test_a_unary_call_is_told_also_when_it_fails(caplog: pytest.LogCaptureFixtur
         raise errors.InvalidRequest("too much")
 
     async def main() -> None:
-        assert await request_log.told("ListOffsets", context, gives()) == 7
+        assert await request_log.told("ListOffsets", context, RequestTimes(), gives()) == 7
         with pytest.raises(errors.InvalidRequest):
-            await request_log.told("ListOffsets", context, fails())
+            await request_log.told("ListOffsets", context, RequestTimes(), fails())
 
     with caplog.at_level(logging.DEBUG, "pylog.request"):
         asyncio.run(main())
     place = ("ListOffsets", r"ev\nil", "grpc", "10.0.0.1:7")
     assert lines(caplog) == [(*place, ""), (*place, " error=INVALID_REQUEST")]
+
+
+def parts(counters: RequestCounters, api: str) -> dict[str, float]:
+    """Where the time went; the parts up to the answer are all of it."""
+    spent = counters.seconds[api]
+    assert spent.queue + spent.local + spent.remote == pytest.approx(spent.sum)
+    return {part: getattr(spent, part) for part in PARTS}
+
+
+def test_the_parts_of_produce_and_fetch_are_counted_without_the_log() -> None:
+    def test() -> None:
+        world = World(streams.PRODUCE)
+        world.feed(produce(1) + produce(2))
+        assert world.counters.seconds == {}
+        world.ack(0)
+        world.ack(1)
+        assert sum(world.counters.seconds["Produce"].counts) == 2
+        assert min(parts(world.counters, "Produce").values()) > 0
+        readers = World(streams.FETCH)
+        readers.feed(fetch(1, standing=64))
+        token: Any = readers.manager.fetched[0][1]
+        for _ in range(2):
+            token.stands(())
+            last = parts(readers.counters, "Fetch")
+            assert min(last.values()) > 0
+        token(())
+        again = parts(readers.counters, "Fetch")
+        assert sum(readers.counters.seconds["Fetch"].counts) == 3
+        # the request came once, and was handed over once
+        assert (again["queue"], again["local"]) == (last["queue"], last["local"])
+        assert again["remote"] > last["remote"]
+
+    run(test)
+
+
+def test_a_call_is_local_until_it_waits() -> None:
+    counters = RequestCounters()
+
+    async def gives() -> int:
+        return 7
+
+    async def waits(steps: list[str]) -> int:
+        try:
+            await asyncio.sleep(0)
+            steps.append("waited")
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            steps.append("cancelled")
+            await asyncio.sleep(0)
+        return 8
+
+    async def make(api: str, work: Awaitable[int]) -> int:
+        timed = RequestTimes()
+        answer = await request_log.told(api, RequestContext("", "", ""), timed, work)
+        timed.count(counters, api)
+        return answer
+
+    async def main() -> None:
+        assert await make("Metadata", gives()) == 7
+        steps: list[str] = []
+        call = asyncio.ensure_future(make("JoinGroup", waits(steps)))
+        while not steps:
+            await asyncio.sleep(0)
+        call.cancel()
+        assert await call == 8
+        assert steps == ["waited", "cancelled"]
+
+    asyncio.run(main())
+    assert parts(counters, "Metadata")["remote"] == 0
+    waited = parts(counters, "JoinGroup")
+    assert waited["remote"] > 0
+    assert waited["local"] > 0

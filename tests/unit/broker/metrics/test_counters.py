@@ -44,7 +44,11 @@ def test_requests_count_by_type_and_errors_by_code() -> None:
     counters.answered("Fetch", 0.002)
     counters.failed("Fetch", 6)
     counters.failed("Fetch", 6)
+    counters.sent("Fetch", 0.5)
+    counters.sent("never answered", 0.5)
     assert sum(counters.seconds["Fetch"].counts) == 2
+    assert counters.seconds["Fetch"].response == 0.5
+    assert [*counters.seconds] == ["Fetch"]
     assert counters.errors == {("Fetch", 6): 2}
 
 
