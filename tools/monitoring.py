@@ -155,7 +155,7 @@ ROWS: list[tuple[str, list[Panel]]] = [
         ("Bytes that read leases keep", "bytes",
          {"{{instance}}": f"pylog_read_lease_kept_bytes{HERE}"}),
         ("Skew: the largest partition by the mean of its topic", "short",
-         {"{{topic}}": f"max by (topic) (pylog_topic_skew{TOPIC})"}),
+         {"{{topic}} {{partition}}": f"max by (topic, partition) (pylog_topic_skew{TOPIC})"}),
         ("Newest batches in memory", "bytes",
          {"{{instance}}": f"pylog_tail_cache_bytes{HERE}"}),
         ("Offline log directories", "short",

@@ -172,9 +172,10 @@ CLOCK_JUMPS: Final = Metric(
 )  # fmt: skip
 TOPIC_SKEW: Final = Metric(
     "pylog_topic_skew", "gauge",
-    "The largest growth of a partition here by the mean of its topic's partitions here, in the "
-    "last five minutes that were looked at; 1: all grow alike, or they got fewer than 10,000 "
-    "records. Topics with several partitions here.", ("topic",),
+    "The largest growth of a partition here, in bytes, by the mean of its topic's partitions here, "
+    "in the last five minutes that were looked at; 1: all grow alike, or they got less than "
+    "10 MiB. Topics with several partitions here. `partition`: the one, where it got four times "
+    "the mean or four fifths of all; else empty.", ("topic", "partition"),
 )  # fmt: skip
 FLUSH_SECONDS: Final = Metric(
     "pylog_log_flush_seconds", "histogram",

@@ -234,8 +234,13 @@ class BrokerMetrics:
         page.add(names.FETCH_SESSIONS, manager.fetch_sessions)
         page.add(names.COLD_READS, engine.cold_reads)
         here = Counter(partition.topic_partition.topic for partition in partitions)
-        skews = {topic: 1.0 for topic, count in here.items() if count > 1} | engine.skew.by_topic
-        page.add_all(names.TOPIC_SKEW, {(topic,): skew for topic, skew in skews.items()})
+        even = {topic: 1.0 for topic, count in here.items() if count > 1}
+        skews: dict[tuple[object, ...], float] = {}
+        for topic in even | engine.skew.by_topic:
+            skew = engine.skew.by_topic.get(topic)
+            named = skew.partition.partition if skew is not None and skew.is_large else ""
+            skews[topic, named] = 1.0 if skew is None else skew.times
+        page.add_all(names.TOPIC_SKEW, skews)
         page.add_histograms(names.FLUSH_SECONDS, {(): engine.flush_seconds})
         if self.parts.logs is not None:
             await self._add_disks(page, self.parts.logs)

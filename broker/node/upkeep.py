@@ -16,10 +16,11 @@ from typing import Final
 
 from pylog import errors
 from pylog.clock import Clock
+from pylog.model import TopicPartition
 from pylog_broker.config import BrokerConfig
 from pylog_broker.node.cleaning import Cleaning
 from pylog_broker.node.engine import Engine
-from pylog_broker.node.skew import LOOK_MS
+from pylog_broker.node.skew import LOOK_MS, Skew
 from pylog_broker.storage.errors import PassingStorageError
 from pylog_broker.storage.files import is_of_the_moment
 from pylog_broker.storage.manager.log_directories import LogDirectories
@@ -97,12 +98,7 @@ class Upkeep:
     async def _watch_skew(self) -> None:
         """Tell of partitions that get far more than their share."""
         while True:
-            ends = {
-                partition.topic_partition: partition.log.log_end_offset
-                for partition in self._engine.manager.partitions()
-                if partition.has_log
-            }
-            for skew in self._engine.skew.look(ends):
+            for skew in look_for_skew(self._engine):
                 _log.warning("%s", skew)
             await asyncio.sleep(LOOK_MS / 1000)
 
@@ -143,6 +139,23 @@ class Upkeep:
             checkpoints = manager.checkpoint_task(self._engine.manager.high_watermarks())
             await self._loop.run_in_executor(self._pool, checkpoints.run)
             manager.on_checkpointed(checkpoints)
+
+
+def look_for_skew(engine: Engine) -> list[Skew]:
+    """The partitions that get far more than their share by now, and did not at the last look."""
+    logs = {
+        partition.topic_partition: partition.log
+        for partition in engine.manager.partitions()
+        if partition.has_log
+    }
+
+    def bytes_between(name: TopicPartition, start: int, end: int) -> int:
+        try:
+            return logs[name].bytes_between(start, end)
+        except errors.KafkaStorageError:
+            return 0  # its log has failed, which is told elsewhere
+
+    return engine.skew.look({name: log.log_end_offset for name, log in logs.items()}, bytes_between)
 
 
 @dataclass(slots=True)

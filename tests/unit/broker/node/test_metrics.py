@@ -21,6 +21,8 @@ from pylog_broker.config import BrokerConfig
 from pylog_broker.metrics.counters import Histogram, RequestCounters
 from pylog_broker.node import metrics
 from pylog_broker.node.metrics import BrokerMetrics, BrokerParts
+from pylog_broker.node.skew import SkewWatch
+from pylog_broker.node.upkeep import look_for_skew
 from tests.fakes.broker_group import BrokerGroup
 from tests.fakes.logs import batch_of
 
@@ -42,7 +44,7 @@ def parts_of(group: BrokerGroup, broker: BrokerId) -> BrokerParts:
         manager=group.managers[broker],
         replication_bytes_in=7,
         cold_reads=4,
-        skew=SimpleNamespace(by_topic={"t": 4.5}),
+        skew=SkewWatch(),
         flush_seconds=Histogram(),
     )
     membership: Any = SimpleNamespace(image=group.images[broker], broker_epoch=3, fenced=False)
@@ -118,9 +120,26 @@ def test_log_directories_show_their_size(group: BrokerGroup) -> None:
     free = value(samples, "pylog_disk_free_bytes", directory=manager.directory)
     assert 0 < free <= value(samples, "pylog_disk_total_bytes", directory=manager.directory)
     assert value(samples, "pylog_cold_reads_total") == 4
-    assert value(samples, "pylog_topic_skew", topic="t") == 4.5
     assert value(samples, "pylog_log_flush_seconds_count") == 0
     assert value(samples, "pylog_tail_cache_bytes") > 0
+
+
+def test_a_partition_that_gets_nearly_all_bytes_is_named(group: BrokerGroup) -> None:
+    group.create_topic((1,), partitions=3)
+    group.run()
+    parts = parts_of(group, ONE)
+    engine: Any = parts.engine
+    assert look_for_skew(engine) == []
+    samples, _ = scrape(parts)
+    assert value(samples, "pylog_topic_skew", topic="t", partition="") == 1.0
+    for number in range(20):
+        group.produce(1, bytes(600_000), name=TopicPartition("t", min(number, 2)))
+    (told,) = look_for_skew(engine)
+    assert str(told).startswith("t-2 got 108")
+    assert told.bytes / told.all_bytes == pytest.approx(0.9, abs=0.001)
+    samples, _ = scrape(parts)
+    skew = value(samples, "pylog_topic_skew", topic="t", partition="2")
+    assert skew == pytest.approx(2.7, abs=0.01)
 
 
 def test_errors_of_the_disk_are_counted_by_kind(group: BrokerGroup) -> None:
