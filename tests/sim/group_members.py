@@ -404,8 +404,9 @@ class GroupMember(ConsumerApp):
                 self._ghost.begins(self, tp, read.topic_id, read.position, known)
 
     def _begins_anew(self, tp: TopicPartition) -> None:
-        """It has told so. Of a classic member the position may be one of the new topic already,
-        where others of its group had heard of that before: it then goes back, and skips nothing.
+        """It has told so. A classic member goes by its metadata. Those of a broker that is behind
+        take it to the topic before, and from there to the start of the new one, where it may have
+        committed already: it then goes back, and skips nothing.
         """
         super()._begins_anew(tp)
         if self.settings.protocol == "classic":

@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from pylog.client.fetching.group_managers import GroupManagers
-from pylog.client.membership import classic_membership
+from pylog.client.membership import classic_membership, wire
 from pylog.client.membership.assignors import CooperativeStickyAssignor, StickyAssignor
 from pylog.client.membership.classic_membership import ClassicMembership
 from pylog.client.membership.consumer_membership import ConsumerMembership
 from pylog.client.membership.member_state import MemberState
-from pylog.client.membership.messages import Effect, ReadExactly
+from pylog.client.membership.messages import Effect, OffsetsFetched, ReadExactly
 from pylog.model import LATEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
 from pylog_broker.coordinator.groups.classic.group import ClassicGroup, Member
@@ -168,6 +168,14 @@ def _keeps_what_is_gone(_self: ConsumerMembership, _partitions: object) -> None:
 
 def _no_id(_self: GroupManagers, _tp: TopicPartition) -> str:
     return ""
+
+
+_production_fetched = wire._fetched
+
+
+def _whichever_topic_it_is_in(response: Any) -> OffsetsFetched:
+    told = _production_fetched(response)
+    return told._replace(partitions=tuple(one._replace(topic_id="") for one in told.partitions))
 
 
 def _awaits_nothing(_self: GroupManagers, _tp: TopicPartition) -> bool:
@@ -349,7 +357,10 @@ GROUP_VARIANTS: dict[str, Variant] = {
     ),
     "positions_outlive_their_topic": Variant(
         "B-G16: a new topic is read from the position in the one before",
-        ((GroupOffsets, "forget_topics", _nothing_to_forget),),
+        (
+            (GroupOffsets, "forget_topics", _nothing_to_forget),
+            (wire, "_fetched", _whichever_topic_it_is_in),
+        ),
         leaning=_among("recreate", "kill", then=_with_members("crash", "close")),
         caught_by=15,
         groups=True,
@@ -360,7 +371,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
         leaning=_among(
             "recreate", "kill", then=_with_members("stall", "close", protocols=CONSUMER)
         ),
-        caught_by=24,
+        caught_by=14,
         groups=True,
     ),
     "reads_the_topic_before_of_the_name": Variant(
@@ -377,6 +388,17 @@ GROUP_VARIANTS: dict[str, Variant] = {
         ((GroupManagers, "_read_topic_id", _no_id),),
         leaning=_among("recreate", "kill", then=_with_members("stall", "close")),
         caught_by=1,
+        groups=True,
+    ),
+    "begins_in_whatever_has_the_name": Variant(
+        "An offset counts in another topic of the name than the one that it was committed in",
+        ((wire, "_fetched", _whichever_topic_it_is_in),),
+        leaning=_among(
+            "recreate",
+            "kill",
+            then=_with_members("crash", "close", "stall", protocols=CLASSIC, away_ms=300),
+        ),
+        caught_by=9,
         groups=True,
     ),
     "commits_what_was_fetched": Variant(

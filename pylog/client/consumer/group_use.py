@@ -19,6 +19,7 @@ from pylog.client.consumer.poll_waiting import PollWaiting
 from pylog.client.consumer.rebalance_listening import RebalanceListening
 from pylog.client.fetching.group_managers import GroupManagers
 from pylog.client.membership.classic_membership import ClassicMembership
+from pylog.client.membership.messages import PartitionOffset
 from pylog.client.membership.offset_commits import OnCommitted
 from pylog.client.topics_and_partitions import offsets_of
 from pylog.clock import Clock
@@ -78,10 +79,10 @@ class GroupUse:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """The committed offset of each."""
         timeout_ms = self._timeout_ms if timeout_s is None else round(timeout_s * 1000)
-        asked: Answer[dict[TopicPartition, OffsetAndMetadata | None]] = self._loop.ask(
+        asked: Answer[dict[TopicPartition, PartitionOffset]] = self._loop.ask(
             self._group.commits.committed, partitions, timeout_ms
         )
-        return self._waiting.answer(asked)
+        return {tp: told.committed for tp, told in self._waiting.answer(asked).items()}
 
     # ---- membership ---------------------------------------------------------------------------
 

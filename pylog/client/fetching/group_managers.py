@@ -41,6 +41,7 @@ from pylog.client.membership.messages import (
     OffsetFetch,
     OffsetsCommitted,
     OffsetsFetched,
+    PartitionOffset,
     ReadExactly,
     StopReading,
     Synced,
@@ -56,7 +57,7 @@ COMMIT_AT_MOST_MS: Final = 30_000
 """The time for which partitions that are to be given up wait for their commit, at most."""
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
-Committed = dict[TopicPartition, OffsetAndMetadata | None]
+Committed = dict[TopicPartition, PartitionOffset]
 
 
 class GroupSettings(NamedTuple):
@@ -134,6 +135,9 @@ class GroupManagers:
         self._user_came = False
         self._held: dict[TopicPartition, None] = {}  # until the user is told that they are assigned
         self._question: tuple[dict[TopicPartition, int], Answer[Committed]] | None = None
+        self._disputed: set[TopicPartition] = set()
+        """New partitions that the coordinator has told of in another topic than the metadata did
+        last: one of the two has not heard of a new topic yet, and both are asked again."""
         self._target: TargetPartitions | None = None  # names topics that are not known yet
         self._topic_ids: dict[str, str] = {}
         self._granted: dict[TopicPartition, _Grant] = {}
@@ -325,6 +329,7 @@ class GroupManagers:
     def _start(self, now_ms: int) -> None:
         """Ask where new partitions begin, and have them begin, once the metadata have their topic:
         an older one of the name may have leaders yet, and its records would count as the new one's.
+        An offset in one topic is none in the other.
         """
         if self._question is not None:
             asked, answer = self._question
@@ -332,10 +337,11 @@ class GroupManagers:
                 return
             self._question = None
             self._begin(asked, answer)
+        unstarted = self._positions.unstarted
         awaited = [tp for tp in self._held if self._awaits_topic(tp)]
+        awaited += [tp for tp in unstarted if tp in self._disputed]
         for tp in awaited:
             self._is_missing(tp)
-        unstarted = self._positions.unstarted
         if not unstarted:
             return
         known = self._positions.partitions
@@ -349,21 +355,31 @@ class GroupManagers:
             self._question = asked, self.commits.committed(now_ms, asked, timeout_ms)
 
     def _begin(self, asked: Mapping[TopicPartition, int], answer: Answer[Committed]) -> None:
-        unstarted = self._positions.unstarted
+        unstarted, known = self._positions.unstarted, self._positions.partitions
         for tp, generation in asked.items():
             if unstarted.get(tp) != generation:
                 continue
-            if not answer.failed:
-                self._positions.start(tp, answer.result().get(tp))
+            if answer.failed:
+                error = answer.error
+                if isinstance(error, errors.PylogError) and not error.retriable:
+                    known[tp].fail(error)
                 continue
-            error = answer.error
-            if isinstance(error, errors.PylogError) and not error.retriable:
-                self._positions.partitions[tp].fail(error)
+            told = answer.result()[tp]
+            if known[tp].generation == generation and self._is_of_another_topic(told):
+                self._disputed.add(tp)
+            else:
+                self._positions.start(tp, told.committed, told.topic_id)
+
+    def _is_of_another_topic(self, told: PartitionOffset) -> bool:
+        """Whether coordinator and metadata disagree about which topic has the name."""
+        known = self._metadata.topic_id(told.topic_partition.topic)
+        return bool(told.topic_id and known) and told.topic_id != known
 
     # ---- metadata -----------------------------------------------------------------------------
 
     def on_metadata(self, now_ms: int) -> None:
         """Topics are new, have more partitions, or are others under their old names."""
+        self._disputed.clear()
         if isinstance(self.membership, ClassicMembership):
             topics = self._metadata.topics
             counts = {name: len(topic.partitions) for name, topic in topics.items()}

@@ -85,8 +85,10 @@ class Positions:
             self.reset(partition, policy)
         return partition
 
-    def start(self, tp: TopicPartition, committed: OffsetAndMetadata | None) -> None:
-        """The group has told what is committed of a new partition."""
+    def start(self, tp: TopicPartition, committed: OffsetAndMetadata | None, topic_id: str) -> None:
+        """The group has told what is committed of a new partition, in the topic of that id; empty:
+        not known.
+        """
         partition = self.partitions.get(tp)
         if partition is None or self.unstarted.pop(tp, None) != partition.generation:
             return  # the user has sought meanwhile
@@ -94,6 +96,7 @@ class Positions:
             self.reset(partition, self.settings.auto_offset_reset)
         else:
             self.seek(partition, committed.offset, committed.leader_epoch)
+            partition.topic_id = topic_id
 
     def reset(self, partition: Partition, policy: str) -> None:
         """Begin where the policy says."""

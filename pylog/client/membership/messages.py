@@ -201,12 +201,15 @@ class OffsetsCommitted(NamedTuple):
 
 
 class PartitionOffset(NamedTuple):
-    """The committed offset of one partition; None where there is none."""
+    """The committed offset of one partition, None where there is none, and the id of the topic that
+    it is in; empty: not known.
+    """
 
     topic_partition: TopicPartition
     committed: OffsetAndMetadata | None = None
     code: int = 0
     message: str = ""
+    topic_id: str = ""
 
 
 class OffsetsFetched(NamedTuple):

@@ -24,6 +24,7 @@ from pylog.client.membership.messages import (
     OffsetFetch,
     OffsetsFetched,
     PartitionCommitted,
+    PartitionOffset,
     Polled,
 )
 from pylog.consumer_protocol import NO_GENERATION
@@ -72,7 +73,7 @@ class _Question:
 
     partitions: tuple[TopicPartition, ...]
     deadline_ms: int
-    answer: Answer[dict[TopicPartition, OffsetAndMetadata | None]] = field(default_factory=Answer)
+    answer: Answer[dict[TopicPartition, PartitionOffset]] = field(default_factory=Answer)
     in_flight: OffsetFetch | None = None
     retry_at_ms: int = 0
     failures: int = 0
@@ -175,8 +176,8 @@ class OffsetCommits:
 
     def committed(
         self, now_ms: int, partitions: Iterable[TopicPartition], timeout_ms: int
-    ) -> Answer[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """The committed offset of each; None where there is none."""
+    ) -> Answer[dict[TopicPartition, PartitionOffset]]:
+        """The committed offset of each."""
         question = _Question(tuple(partitions), now_ms + timeout_ms)
         if question.partitions:
             self._questions.append(question)
@@ -395,8 +396,10 @@ class OffsetCommits:
         ]
         if not faults:
             self._questions.remove(question)
-            told = {one.topic_partition: one.committed for one in answer.partitions}
-            question.answer.succeed({tp: told.get(tp) for tp in question.partitions})
+            told = {one.topic_partition: one for one in answer.partitions}
+            question.answer.succeed(
+                {tp: told.get(tp, PartitionOffset(tp)) for tp in question.partitions}
+            )
             return
         found = [errors.from_code(code, message) for code, message in faults]
         for error in found:

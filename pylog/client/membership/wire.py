@@ -287,7 +287,11 @@ def _fetched(response: group_pb2.OffsetFetchResponse) -> OffsetsFetched:
         if one.offset != _NO_OFFSET and not one.error.code:
             epoch = one.leader_epoch if one.leader_epoch >= 0 else None
             committed = OffsetAndMetadata(one.offset, one.metadata, epoch)
-        told.append(PartitionOffset(_partition(one), committed, one.error.code, one.error.message))
+        told.append(
+            PartitionOffset(
+                _partition(one), committed, one.error.code, one.error.message, one.topic_id
+            )
+        )
     return OffsetsFetched(tuple(told), response.error.code, response.error.message)
 
 

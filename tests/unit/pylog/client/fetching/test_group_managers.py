@@ -1,4 +1,4 @@
-"""A member of a group of the new protocol, and topics that make room for others of their name."""
+"""Consumers of a group, and topics that make room for others of their name."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ from pylog.client.cluster.metadata import (
     TopicInfo,
 )
 from pylog.client.fetching.consumer_core import ConsumerCore
-from pylog.client.fetching.fetch_events import Fetch, FetchItem, RefreshMetadata
+from pylog.client.fetching.fetch_events import (
+    Fetch,
+    FetchItem,
+    ListOffsets,
+    Notice,
+    RefreshMetadata,
+)
 from pylog.client.fetching.fetch_state import FetcherSettings
 from pylog.client.fetching.group_managers import GroupManagers, GroupSettings
 from pylog.client.fetching.subscription import Subscription
-from pylog.client.fetching.user_events import Assign, Subscribe
+from pylog.client.fetching.user_events import Assign, Seek, Subscribe
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
 from pylog.client.membership.messages import (
     ConsumerGroupHeartbeat,
@@ -27,7 +33,7 @@ from pylog.client.membership.messages import (
     PartitionOffset,
     TargetPartitions,
 )
-from pylog.model import OffsetAndMetadata, TopicPartition
+from pylog.model import EARLIEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -190,6 +196,91 @@ def test_where_the_user_has_sought_is_not_read_before_the_metadata_have_the_topi
     world.group.on_metadata(0)
     (fetch,) = world.asked(Fetch)
     assert fetch.items == (FetchItem(T1, "B", 3, 0, -1), FetchItem(T0, "B", 3, 0, -1))
+
+
+class ByName:
+    """A consumer that knows its topic by name alone, as members of the classic protocol do: its
+    user has assigned the partition, and its group has committed.
+    """
+
+    def __init__(self, topic_id: str) -> None:
+        self.metadata = ClusterMetadata()
+        settings = GroupSettings(MembershipSettings(), GroupIdentity("g", None, "me"))
+        self.core = ConsumerCore(
+            FetcherSettings(), self.metadata, lambda: 0.5, lambda: 1_000_000, settings
+        )
+        assert self.core.group is not None
+        self.group: GroupManagers = self.core.group
+        self.core.fetcher.active = True
+        if topic_id:
+            self.hears_of(0, topic_id)
+        self.core.on_user(0, Assign((T0,)))
+        (asked,) = [each for each in self.polls(0) if isinstance(each, FindCoordinator)]
+        self.group.on_answer(0, asked, CoordinatorFound(7))
+        (self.question,) = self.polls(0)
+
+    def polls(self, now_ms: int) -> list[object]:
+        requests = [*self.core.poll(now_ms).requests]
+        self.asked = [each for each in requests if isinstance(each, OffsetFetch)]
+        return requests
+
+    def hears_of(self, now_ms: int, topic_id: str) -> list[object]:
+        """The metadata have come, with the topic under that id; what follows."""
+        brokers = (BrokerInfo(1, Address("h", 1)),)
+        topics = (TopicInfo("t", topic_id, False, (PartitionInfo(1, 0),)),)
+        self.metadata.update(ClusterSnapshot("c", 1, brokers, None, topics))
+        return [*self.core.on_metadata(now_ms), *self.polls(now_ms)]
+
+    def is_told(self, now_ms: int, offset: int | None, topic_id: str) -> list[object]:
+        """The coordinator has answered; what follows."""
+        committed = None if offset is None else OffsetAndMetadata(offset, "", 3)
+        told = OffsetsFetched((PartitionOffset(T0, committed, topic_id=topic_id),))
+        (question,) = self.asked
+        self.group.on_answer(now_ms, question, told)
+        return self.polls(now_ms)
+
+
+def test_an_offset_in_a_topic_that_the_metadata_do_not_have_yet_waits_for_them() -> None:
+    """In the topic before it would count as if it had been read up to there."""
+    consumer = ByName("A")
+    assert consumer.is_told(1, 8, "B") == [RefreshMetadata(("t",))]
+    assert consumer.hears_of(60, "A") == [consumer.question]
+    assert consumer.is_told(150, 8, "B") == [RefreshMetadata(("t",))]
+    assert consumer.hears_of(160, "B") == [consumer.question]
+    assert consumer.is_told(161, 8, "B") == [Fetch(1, 1, 500, (FetchItem(T0, "B", 8, 0, 3),))]
+
+
+def test_an_offset_in_a_topic_that_is_gone_by_the_metadata_does_not_count() -> None:
+    consumer = ByName("B")
+    assert consumer.is_told(1, 253, "A") == [RefreshMetadata(("t",))]
+    assert consumer.hears_of(2, "B") == [consumer.question]
+    latest = ListOffsets(1, ((T0, -1, 0, 0),))
+    assert consumer.is_told(3, None, "") == [latest]
+
+
+def test_an_offset_that_was_told_before_the_metadata_came_is_none_in_another_topic() -> None:
+    """Nothing was asked of a broker that could have said so."""
+    consumer = ByName("")
+    assert consumer.is_told(1, 253, "A") == [RefreshMetadata(("t",))]
+    assert consumer.hears_of(2, "B") == [
+        Notice(
+            "t-0: the topic was deleted and created anew; its offsets begin again, and so does "
+            "this consumer"
+        ),
+        ListOffsets(1, ((T0, EARLIEST_TIMESTAMP, 0, 2),)),
+    ]
+
+
+def test_an_offset_of_which_nobody_knows_the_topic_counts_by_the_name() -> None:
+    consumer = ByName("A")
+    assert consumer.is_told(1, 8, "") == [Fetch(1, 1, 500, (FetchItem(T0, "A", 8, 0, 3),))]
+
+
+def test_where_the_user_has_sought_counts_while_the_coordinator_has_another_topic() -> None:
+    consumer = ByName("A")
+    consumer.core.on_user(1, Seek(T0, 5))
+    assert consumer.is_told(1, 8, "B") == [Fetch(1, 1, 500, (FetchItem(T0, "A", 5, 0, -1),))]
+    assert consumer.polls(200) == []
 
 
 def test_metadata_that_come_while_a_member_leaves_do_not_have_it_join_again() -> None:

@@ -411,8 +411,9 @@ def test_what_is_committed_is_told_and_nothing_is_none() -> None:
     request = world.asked(0)
     assert request == OffsetFetch(7, "g", (T0, T1))
     assert world.commits.poll(1) == Polled([], 1_000)
-    world.commits.on_fetched(1, request, OffsetsFetched((PartitionOffset(T0, at(5)),)))
-    assert answer.result() == {T0: at(5), T1: None}
+    told = PartitionOffset(T0, at(5), topic_id="A")
+    world.commits.on_fetched(1, request, OffsetsFetched((told,)))
+    assert answer.result() == {T0: told, T1: PartitionOffset(T1)}
     assert world.commits.committed(2, [], 1_000).result() == {}
 
 
