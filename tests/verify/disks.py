@@ -25,8 +25,8 @@ from pylog.errors import PylogError
 from tests.verify import disks_fills, disks_mounts
 from tests.verify.disks_faults import Fault, kinds
 from tests.verify.disks_fills import Fill
-from tests.verify.disks_stage import Blow, NotWithin, Stage, now_ms, wrongs
-from tests.verify.load import Verdict
+from tests.verify.disks_stage import Blow, NotWithin, Stage, now_ms
+from tests.verify.load import Verdict, wrongs
 
 BLOWS_PER_TOPIC: Final = 8
 LOG_TAIL_BYTES: Final = 3_000

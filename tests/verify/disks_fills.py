@@ -12,8 +12,8 @@ from pylog import NewTopic, Producer, TopicPartition
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import PylogError, RetriableError
 from tests.verify.disks_mounts import MIB, SmallDisk
-from tests.verify.disks_stage import BROKERS, Blow, NotWithin, Stage, now_ms, wait_until, wrongs
-from tests.verify.load import Ack, check, encode
+from tests.verify.disks_stage import BROKERS, Blow, NotWithin, Stage, now_ms, wait_until
+from tests.verify.load import Ack, check, encode, wrongs
 
 RESUME_SECONDS: Final = 10.0
 BULK_BYTES: Final = 2 * MIB

@@ -21,7 +21,7 @@ from pylog.local import LocalCluster
 from pylog.model import PartitionDescription
 from tests.verify.disks_mounts import SmallDisk
 from tests.verify.disks_replicas import difference
-from tests.verify.load import Verdict, VerifiableProducer, check
+from tests.verify.load import Verdict, VerifiableProducer, check, wrongs
 
 BROKERS: Final = (1, 2, 3)
 PARTITIONS: Final = 6
@@ -238,13 +238,3 @@ class Stage:
             if at >= 0:
                 found.append(f"{log.name}: {text[max(0, at - 200) : at + 1500]}")
         return found
-
-
-def wrongs(verdict: Verdict) -> list[str]:
-    """The promises that a verdict shows broken."""
-    parts = (
-        ("lost", verdict.lost),
-        ("duplicated", verdict.duplicated),
-        ("out of order", verdict.out_of_order),
-    )
-    return [f"{len(found)} {what}: {found[:5]}" for what, found in parts if found]

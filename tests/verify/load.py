@@ -34,12 +34,13 @@ def decode(value: bytes) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """An acknowledged record, and when its acknowledgement arrived."""
+    """An acknowledged record, when its acknowledgement arrived, and how long that took."""
 
     sequence: int
     partition: int
     offset: int
     at_ms: int
+    took_ms: int = 0
 
 
 class VerifiableProducer:
@@ -77,12 +78,14 @@ class VerifiableProducer:
                 self.sent += 1
 
     def _send(self, sequence: int) -> None:
-        partition = sequence % self.partitions
+        partition, sent_ms = sequence % self.partitions, SYSTEM_CLOCK.monotonic_ms()
 
         def done(metadata: RecordMetadata | None, error: PylogError | None) -> None:
             if metadata is not None:
                 now = SYSTEM_CLOCK.monotonic_ms()
-                self.acks.append(Ack(sequence, metadata.partition, metadata.offset, now))
+                self.acks.append(
+                    Ack(sequence, metadata.partition, metadata.offset, now, now - sent_ms)
+                )
             else:
                 self.failed[sequence] = repr(error)
 
@@ -187,6 +190,16 @@ def check(load: Load, bootstrap: str) -> Verdict:
     gaps = (later - earlier for earlier, later in itertools.pairwise(moments))
     verdict.longest_gap_ms = max(gaps, default=0)
     return verdict
+
+
+def wrongs(verdict: Verdict) -> list[str]:
+    """The promises that a verdict shows broken."""
+    parts = (
+        ("lost", verdict.lost),
+        ("duplicated", verdict.duplicated),
+        ("out of order", verdict.out_of_order),
+    )
+    return [f"{len(found)} {what}: {found[:5]}" for what, found in parts if found]
 
 
 def gap_around(
