@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes clock-jumps sim variants variants-beside integration spark kills disks groups shares transactions exactly-once flood kafka-tools console-browser notebook lint proto docs site bench peers wheel
+.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes clock-jumps slow-follower sim variants variants-beside integration spark kills disks groups shares transactions exactly-once flood kafka-tools console-browser notebook lint proto docs site bench peers wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -85,6 +85,9 @@ policy-changes: setup ## 300 changes of topics' policies on three brokers that a
 
 clock-jumps: setup ## 100 jumps of the clocks of brokers and controller under load; needs libfaketime
 	$(PY) -m tests.verify.clock_jumps --jumps 100 $(if $(SEED),--seed $(SEED))
+
+slow-follower: setup ## 100 times a follower that is stopped, for a moment or for long, under load
+	$(PY) -m tests.verify.slow_follower --rounds 100 $(if $(SEED),--seed $(SEED))
 
 console-browser: setup ## the console in a real Chromium; needs chromium, chromedriver and npm
 	@mkdir -p build/axe
