@@ -80,6 +80,7 @@ DRAWN = (
     "shares",
     "sinks",
     "throttles",
+    "share transactions",
 )
 
 

@@ -53,7 +53,7 @@ from pylog_broker.replication.messages import (
 from tests.sim import client_service
 from tests.sim.client_metadata import KeptMetadata
 from tests.sim.ghost import PartitionGhost
-from tests.sim.partition_transactions import ABORTED, COMMITTED, MARKER, OPEN
+from tests.sim.partition_transactions import ABORTED, MARKER, OPEN
 from tests.sim.rpc import Actor, Machine, Rpc, unary
 from tests.sim.violation import Violation
 
@@ -274,18 +274,11 @@ class ConsumerApp(Actor):
         return status == MARKER or (self.read_committed and status == ABORTED)
 
     def _status(self, ghost: PartitionGhost, offset: int) -> str:
-        """The status of the record for this reader. One that reads at a leader whose log has the
-        marker may hear of a decision before the marker is committed.
-        """
-        status, transactions = ghost.transactions.status(offset), self.cluster.transactions
-        if status == OPEN and self.read_committed and transactions is not None:
-            begun = ghost.transactions.open_at(offset)
-            assert begun is not None
-            commits = transactions.ghost.outcome((begun.producer_id, begun.epoch))
-            if commits is not None:
-                self.cluster.sometimes["transactions: decision read before its marker"] += 1
-                return COMMITTED if commits else ABORTED
-        return status
+        """The status of the record for this reader."""
+        transactions = self.cluster.transactions
+        if transactions is None or not self.read_committed:
+            return ghost.transactions.status(offset)
+        return transactions.ghost.status(ghost, offset)
 
     def _must_be_compacted(self, tp: TopicPartition, begin: int, end: int) -> None:
         """Check that all records between the two offsets are gone for good."""

@@ -311,6 +311,17 @@ REQUIRED_OF_SHARES = (
 )
 """The same for share groups, in seeds that have them."""
 
+REQUIRED_OF_SHARED_TRANSACTIONS = (
+    "record passed over, aborted",
+    "record passed over, marker",
+    "record waited for its transaction",
+    "leader changed while a record waited",
+    "user gets what is committed",
+    "user gets what is aborted",
+    "user gets what is open",
+)
+"""The same for share groups to which some producers send in transactions."""
+
 REQUIRED_OF_INTERNAL_MOVES = (
     "move begun",
     "move ended",
@@ -559,6 +570,8 @@ def never_happened(outcomes: Iterable[Outcome], **asked: bool) -> list[str]:
     )
     if modes.shares:
         wanted = tuple(f"shares: {name}" for name in REQUIRED_OF_SHARES)
+        if modes.transactions:
+            wanted = tuple(f"shares: {name}" for name in REQUIRED_OF_SHARED_TRANSACTIONS)
     if modes.sinks:
         wanted = tuple(f"sinks: {name}" for name in REQUIRED_OF_SINKS)
     moving: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from pylog.model import CONSUMER_OFFSETS
 from pylog_broker.controller.settings import SHARE_GROUP_STATE, InternalTopic
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.share_state.coordinator import ShareStateConfig
-from pylog_broker.group_settings import GroupSettings, SameSettings
+from pylog_broker.group_settings import GroupSettings
 from tests.sim.scheduler import US_PER_MS
 from tests.sim.share_ghost import ShareGhost
 from tests.sim.share_members import ShareMember, ShareMemberSettings
@@ -21,6 +21,7 @@ from tests.sim.share_offsets import ShareOffsets
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
+    from tests.sim.swarm import ShareSwarm
 
 PAUSE_MS_MAX = 4_000
 WRITE_MS = 1_500
@@ -37,6 +38,28 @@ class _Place:
         self.member: ShareMember | None = None
 
 
+class _Settings:
+    """`SettingsByGroup`: the settings of each group of a run."""
+
+    def __init__(self, swarm: ShareSwarm) -> None:
+        self._by_isolation = [
+            GroupSettings(
+                share_session_timeout_ms=swarm.session_timeout_ms,
+                share_heartbeat_interval_ms=swarm.heartbeat_ms,
+                share_record_lock_duration_ms=swarm.lock_ms,
+                share_delivery_count_limit=swarm.delivery_limit,
+                share_partition_max_record_locks=swarm.locks_max,
+                share_auto_offset_reset=swarm.reset,
+                share_isolation_level=isolation,
+            )
+            for isolation in swarm.isolation
+        ]
+
+    def of(self, group_id: str) -> GroupSettings:
+        """The settings of the group of that number."""
+        return self._by_isolation[int(group_id[1:]) % len(self._by_isolation)]
+
+
 class ShareApps:
     """All of a cluster's."""
 
@@ -48,16 +71,7 @@ class ShareApps:
         self._rng = cluster.scheduler.rng("share applications")
         self.config = GroupConfig(
             offsets_retention_check_interval_ms=60_000,
-            settings=SameSettings(
-                GroupSettings(
-                    share_session_timeout_ms=swarm.session_timeout_ms,
-                    share_heartbeat_interval_ms=swarm.heartbeat_ms,
-                    share_record_lock_duration_ms=swarm.lock_ms,
-                    share_delivery_count_limit=swarm.delivery_limit,
-                    share_partition_max_record_locks=swarm.locks_max,
-                    share_auto_offset_reset=swarm.reset,
-                )
-            ),
+            settings=_Settings(swarm),
         )
         self.broker_settings: dict[str, Any] = {
             "share_coordinator_snapshot_update_records_per_snapshot": swarm.updates_per_snapshot,

@@ -4,7 +4,9 @@ S: a record is one member's at a time, and every change of it at its leader has 
 `share_locks`); so has every record of the log of their state (`share_log`). A leader begins with
 what is committed there, delivers nothing that is done there, and no record oftener than it counts.
 I10: what is answered as acknowledged is committed. I14: the memory of coordinators is what their
-logs say. U: a member's user gets what a leader has acquired for it, while the lock lasts.
+logs say. U: a member's user gets what a leader has acquired for it, while the lock lasts; where its
+group reads committed records, none of a transaction that is open or aborted. S: all others a leader
+delivers, and passes over what is hidden and nothing else.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
 from pylog_broker.coordinator.runtime.runtime import partition_for
 from pylog_broker.coordinator.share_state.codec import ShareStateCodec
 from pylog_broker.coordinator.share_state.coordinator import ShareCoordinator, ShareStateConfig
+from pylog_broker.group_settings import GroupSettings
 from pylog_broker.node.share.coordinators import coordinator_key
 from pylog_broker.node.share.led_partitions import LedSharePartition
 from pylog_broker.share.record_states import Acknowledgement, RecordState
@@ -28,6 +31,7 @@ from pylog_broker.share.sessions import SharePartitionKey
 from tests.sim.ghost import PartitionGhost
 from tests.sim.group_ghost import NoTopics
 from tests.sim.group_log import GroupLog
+from tests.sim.partition_transactions import ABORTED, MARKER, OPEN
 from tests.sim.scheduler import US_PER_MS
 from tests.sim.share_locks import ACCEPTED, Held, Locks, Step, held_by
 from tests.sim.share_log import NOWHERE, Fate, ShareLog, Written, in_memory
@@ -85,6 +89,10 @@ class _Heard:
         """See `Observer`."""
         return self._ghost.is_gone(self._led.key, offset)
 
+    def hidden(self, offset: int) -> str:
+        """See `Observer`."""
+        return self._ghost.hidden(self._led.key, offset)
+
 
 class ShareGhost:
     """The ghost state of all share groups of a run."""
@@ -114,6 +122,9 @@ class ShareGhost:
         """By member, the time before which it was in no group."""
         self._begun_at: dict[SharePartitionKey, int] = {}
         self._begun_us: dict[SharePartitionKey, int] = {}
+        self._waited: dict[tuple[SharePartitionKey, int], int] = {}
+        """Records of open transactions to which a group that reads committed ones has come, and the
+        epoch of the leader that came first."""
 
     # ---- the logs
 
@@ -154,6 +165,10 @@ class ShareGhost:
                     "S", f"{place}: {offset} is done by the leader of epoch {leader_epoch}: why?"
                 )
             self._sometimes["shares: record gone before it was read"] += 1
+
+    def begun_by(self, place: SharePartitionKey, start: int) -> int:
+        """See `Judge`."""
+        return 0 if self._settings(place).share_auto_offset_reset == "earliest" else start
 
     def began_anew(self, place: SharePartitionKey, start: int) -> bool:
         """See `Judge`. The reasons of before count no more. An alteration that was broken off, so
@@ -204,6 +219,49 @@ class ShareGhost:
         """Whether nobody need find the record in the log any more."""
         return offset < self._cluster.shadows.ghost(key.topic_id, key.partition).deleted_to
 
+    # ---- transactions
+
+    def _settings(self, key: SharePartitionKey) -> GroupSettings:
+        return self._config.settings.of(key.group_id)
+
+    def _reads_committed(self, key: SharePartitionKey) -> bool:
+        return self._settings(key).share_isolation_level == "read_committed"
+
+    def _status(self, key: SharePartitionKey, offset: int) -> str:
+        """The status of the record in its transaction, for the group; empty: it is in none."""
+        ghost = self._cluster.shadows.ghost(key.topic_id, key.partition)
+        transactions = self._cluster.transactions
+        if transactions is None or not self._reads_committed(key):
+            return ghost.transactions.status(offset)
+        return transactions.ghost.status(ghost, offset)
+
+    def hidden(self, key: SharePartitionKey, offset: int) -> str:
+        """The status that hides the record from the group; empty: none does."""
+        status = self._status(key, offset)
+        hides = status == MARKER or (status == ABORTED and self._reads_committed(key))
+        return status if hides else ""
+
+    def _must_be_visible(self, told: str, key: SharePartitionKey, offset: int) -> str:
+        """The status of a record that somebody gets."""
+        status = self._status(key, offset)
+        if status == MARKER or (status in (OPEN, ABORTED) and self._reads_committed(key)):
+            raise Violation("U", f"{told}: it is {status}")
+        return status
+
+    def _comes_to(self, led: LedSharePartition, offset: int) -> None:
+        """The group has had all before the record."""
+        ghost = self._cluster.shadows.ghost(led.key.topic_id, led.key.partition)
+        if ghost.transactions.status(offset) == OPEN and self._reads_committed(led.key):
+            self._waited.setdefault((led.key, offset), int(led.leader_epoch))
+
+    def _has_come(self, led: LedSharePartition, offset: int) -> None:
+        """What becomes of the record is known by now."""
+        epoch = self._waited.pop((led.key, offset), None)
+        if epoch is not None:
+            self._sometimes["shares: record waited for its transaction"] += 1
+            if epoch != led.leader_epoch:
+                self._sometimes["shares: leader changed while a record waited"] += 1
+
     # ---- leaders
 
     def look(self, process: BrokerProcess, led: LedSharePartition, step: Step) -> int | None:
@@ -220,6 +278,7 @@ class ShareGhost:
             self._loaded(led, locks)
         else:
             locks.look(now_ms, state, step, _Heard(self, process, led))
+        self._comes_to(led, int(state.next_offset))
         deadline_ms = locks.new_deadline()
         return None if deadline_ms is None else deadline_ms + OVERDUE_MS
 
@@ -266,6 +325,8 @@ class ShareGhost:
     ) -> None:
         """A member has a record from now on."""
         key, written = led.key, self.written(led.key)
+        self._must_be_visible(f"{process.name}: {led.name} delivers {offset}, {held}", key, offset)
+        self._has_come(led, offset)
         altered = self._altered.get(key)
         if altered is not None and self._came_us[held.member] > altered.at_us:
             self._sometimes["shares: delivered to a member that came after an alteration"] += 1
@@ -301,6 +362,7 @@ class ShareGhost:
     ) -> None:
         """A record is delivered no more, if that becomes durable."""
         key = led.key
+        self._has_come(led, offset)
         if why == ACCEPTED and (before.member, key, offset) not in self._accepting:
             raise Violation("S", f"{led.name}: nobody has accepted {offset}, {before}")
         written = self.written(key)
@@ -384,6 +446,9 @@ class ShareGhost:
             raise Violation("U", f"{told}; a leader has acquired {found} for it")
         if found.until_us is not None and now_us > found.until_us + CLOCKS_MS * US_PER_MS:
             raise Violation("U", f"{told}, {(now_us - found.until_us) / 1e6} s after its lock")
+        status = self._must_be_visible(told, key, offset)
+        if status:
+            self._sometimes[f"shares: user gets what is {status}"] += 1
         ghost = self._cluster.shadows.ghost(key.topic_id, key.partition)
         wanted = ghost.record_at(offset)
         if wanted != (record.key, record.value, record.timestamp_ms):

@@ -3,7 +3,7 @@
 It is shown what the leader has after each step, and holds that every change has a reason: a record
 is acquired while nobody has it, and leaves its member by the member's word, by the end of its lock,
 or with its session; what is delivered no more was accepted, rejected, or delivered as often as may
-be.
+be, or is hidden from the group by its transaction.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.sim.violation import Violation
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 ACCEPTED, REJECTED, GAP = "accepted", "rejected", "not in the log"
 SPENT, GONE = "archived at the limit", "gone from the log"
+PASSED_OVER = "passed over"
 _ENDS = {
     Acknowledgement.ACCEPT: ACCEPTED,
     Acknowledgement.REJECT: REJECTED,
@@ -81,6 +82,9 @@ class Observer(Protocol):
 
     def is_gone(self, offset: int) -> bool:
         """Whether the log has no such record, or need not have it any more."""
+
+    def hidden(self, offset: int) -> str:
+        """The status in its transaction that hides the record from the group; empty: none does."""
 
 
 @dataclass
@@ -175,6 +179,8 @@ class Locks:
             why = _ENDS[word]
         elif is_spent and self._is_given_back(now_ms, offset, before, step):
             why = SPENT
+        elif hidden := heard.hidden(offset):
+            why = f"{PASSED_OVER}, {hidden}"
         elif heard.is_gone(offset):
             why = GONE
         else:

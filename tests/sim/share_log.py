@@ -72,6 +72,11 @@ class Judge(Protocol):
     def finished(self, place: SharePartitionKey, offset: int, leader_epoch: int) -> None:
         """The leader of that epoch says so, and it is committed."""
 
+    def begun_by(self, place: SharePartitionKey, start: int) -> int:
+        """The first leader has written that start offset. The offset from which on each record
+        before that must have been finished.
+        """
+
     def began_anew(self, place: SharePartitionKey, start: int) -> bool:
         """The state begins there in another epoch. Whether somebody has asked for that."""
 
@@ -123,7 +128,9 @@ class ShareLog:
                     self._judge.finished(place, offset, value.leader_epoch)
         if is_snapshot:
             _check_whole(place, before, news, value)
-        begun = value.start_offset if before.start == NOWHERE else before.start
+        begun = before.start
+        if begun == NOWHERE:
+            begun = self._judge.begun_by(place, value.start_offset)
         for offset in range(begun, value.start_offset):
             if not before.is_done(offset):
                 self._judge.finished(place, offset, value.leader_epoch)

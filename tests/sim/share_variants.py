@@ -4,20 +4,26 @@ of members.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from pylog.client.sharing.share_requests import ShareRequests
+from pylog.config import LONG_MAX
 from pylog.errors import InvalidRecordState, PylogError
 from pylog.model import Offset
+from pylog.records.batch import Buffer, iter_headers
 from pylog_broker.coordinator.groups.share.protocol import ShareProtocol
 from pylog_broker.coordinator.runtime.decision import Decision, Reply
 from pylog_broker.coordinator.runtime.shard import Shard
 from pylog_broker.coordinator.share_state.coordinator import ShareCoordinator
+from pylog_broker.node.share import fetches
+from pylog_broker.node.share.fetches import _Poll
 from pylog_broker.node.share.led_partitions import LedSharePartition, LedSharePartitions
 from pylog_broker.node.share.persister import Persister
+from pylog_broker.replication.messages import Fetch
 from pylog_broker.share import share_partition
+from pylog_broker.share.log_batches import LogBatch, log_batches
 from pylog_broker.share.persisted import InitializeState, ReadState, StateRead, WriteState
 from pylog_broker.share.record_states import RecordState
 from pylog_broker.share.share_partition import SharePartition
@@ -33,6 +39,7 @@ _Run = share_partition._Run
 _production_acknowledge = SharePartition.acknowledge
 _production_settle = SharePartition._settle
 _production_persist = Persister.write
+_production_ask = _Poll._ask
 
 
 def _no_lock_ends(_self: SharePartition, _now_ms: int) -> int:
@@ -78,6 +85,30 @@ def _always_for_others(self: SharePartition, run: Any) -> None:
 
 def _as_it_was_loaded(_self: LedSharePartitions, _led: LedSharePartition) -> int:
     return 0
+
+
+def _none_aborted(batches: Buffer, _aborted: object = ()) -> list[LogBatch]:
+    return log_batches(batches)
+
+
+def _aborted_for_good(batches: Buffer, aborted: Iterable[tuple[int, int]] = ()) -> list[LogBatch]:
+    first = {producer: offset for producer, offset in sorted(aborted, reverse=True)}
+    plain = log_batches(batches)
+    headers = [header for _, header in iter_headers(batches)]
+    return [
+        each._replace(
+            is_for_members=each.is_for_members
+            and not (
+                header.is_transactional
+                and header.last_offset >= first.get(header.producer_id, LONG_MAX)
+            )
+        )
+        for each, header in zip(plain, headers, strict=True)
+    ]
+
+
+def _of_any_transaction(self: _Poll, readings: Any, wait_ms: int) -> Fetch:
+    return _production_ask(self, readings, wait_ms)._replace(read_committed=False)
 
 
 async def _as_if_it_were_there(self: Persister, request: WriteState) -> None:
@@ -309,6 +340,30 @@ SHARE_VARIANTS: dict[str, Variant] = {
         caught_by=4,
         shares=True,
         offsets=True,
+    ),
+    "aborted_ranges_ignored": Variant(
+        "U: a leader gives a group that reads committed records those of aborted transactions",
+        ((fetches, "log_batches", _none_aborted),),
+        leaning=_with("crash", isolation=("read_committed",)),
+        caught_by=3,
+        shares=True,
+        transactions=True,
+    ),
+    "delivered_beyond_what_is_stable": Variant(
+        "U: a leader reads for a group of committed records beyond the last stable offset",
+        ((_Poll, "_ask", _of_any_transaction),),
+        leaning=_with("crash", isolation=("read_committed",)),
+        caught_by=2,
+        shares=True,
+        transactions=True,
+    ),
+    "aborted_for_good": Variant(
+        "A leader passes over what a producer commits behind what it has aborted",
+        ((fetches, "log_batches", _aborted_for_good),),
+        leaning=_with("crash", isolation=("read_committed",)),
+        caught_by=4,
+        shares=True,
+        transactions=True,
     ),
     "handed_out_after_the_lock": Variant(
         "A member hands out records that lay in its buffer until their lock was over",

@@ -198,6 +198,9 @@ SHARE_UPKEEP = ("grow", "delete_records", "recreate")
 REPLACED_SHARE = 0.3
 """The share of their seeds in which leaders often do not hear that others have taken over."""
 
+SHARED_TRANSACTIONS_SHARE = 0.3
+"""The share of their seeds that have transactional producers as well."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShareSwarm:
@@ -226,6 +229,7 @@ class ShareSwarm:
     slice_bytes: int  # of a log that is loaded
     small_slice_bytes: int  # more is decoded beside the loop
     alters: bool = False  # an administrator alters and deletes their offsets
+    isolation: tuple[str, ...] = ("read_uncommitted",)  # the groups', in turn
 
 
 DRIVER_FAULTS = ("crash", "lonely", "double", "pause", "worker", "worker_pause", "old", "operator")
@@ -312,7 +316,7 @@ class Modes(NamedTuple):
     racks: bool | None = None
     """Racks, and consumers that read the replica in theirs."""
     shares: bool = False
-    """Share groups, in place of other groups and of transactions."""
+    """Share groups, in place of other groups."""
     sinks: bool = False
     """Queries whose batches count once, in place of groups."""
     throttles: bool = False
@@ -338,6 +342,7 @@ def draw(
     shares_rng: random.Random,
     sinks_rng: random.Random,
     throttles_rng: random.Random,
+    shared_transactions_rng: random.Random,
     modes: Modes,
 ) -> Swarm:
     """The parameters of one seed, in those modes. A seed without one of them is what it was before
@@ -390,6 +395,9 @@ def draw(
         swarm = with_transactions(swarm, transactions_rng)
     if modes.shares:
         swarm = with_shares(swarm, shares_rng)
+        drawn = shared_transactions_rng.random() < SHARED_TRANSACTIONS_SHARE
+        if drawn if modes.transactions is None else modes.transactions:
+            swarm = with_shared_transactions(swarm, shared_transactions_rng)
     if modes.sinks:
         swarm = with_sinks(swarm, sinks_rng)
     if modes.offsets and swarm.shares is not None:
@@ -566,6 +574,20 @@ def with_shares(swarm: Swarm, rng: random.Random) -> Swarm:
             small_slice_bytes=rng.choice((0, 8 * 1024)),
         ),
     )
+
+
+def with_shared_transactions(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Some producers send to share groups in transactions, and some groups read committed records
+    alone.
+    """
+    assert swarm.shares is not None
+    committed, uncommitted = "read_committed", "read_uncommitted"
+    choices = ((committed,), (committed, uncommitted), (uncommitted, committed))
+    isolation = rng.choice(choices)
+    shares = replace(swarm.shares, isolation=isolation, groups=len(isolation))
+    grows = tuple(fault for fault in swarm.faults if fault == "grow")
+    swarm = with_transactions(replace(swarm, shares=shares), rng)
+    return replace(swarm, faults=(*swarm.faults, *grows))
 
 
 def _forgetful(swarm: Swarm, rng: random.Random) -> Swarm:

@@ -82,6 +82,13 @@ def test_offsets_of_share_groups_are_altered() -> None:
     assert outcome.sometimes["shares: delivered after an alteration"]
 
 
+def test_share_groups_read_what_is_committed() -> None:
+    outcome = run_seed(30, shares=True, transactions=True)
+    assert not outcome.invariant, outcome.report
+    assert outcome.sometimes["shares: record passed over, aborted"]
+    assert outcome.sometimes["shares: leader changed while a record waited"]
+
+
 def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
     code = (
         "from tests.sim.run import run_seed\n"
@@ -90,6 +97,7 @@ def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
         "runs += [run_seed(seed, transactions=True) for seed in (2, 3)]\n"
         "runs += [run_seed(13, groups=True, transactions=True)]\n"
         "runs += [run_seed(4200003, shares=True)]\n"
+        "runs += [run_seed(2, shares=True, transactions=True)]\n"
         "runs += [run_seed(5200001, sinks=True)]\n"
         "print([(o.seed, o.hash, o.events) for o in runs])"
     )

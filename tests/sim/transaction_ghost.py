@@ -34,7 +34,7 @@ from pylog_broker.coordinator.transactions.transaction import (
 )
 from tests.sim.contents import Marker
 from tests.sim.ghost import Batch, PartitionGhost, PartitionKey
-from tests.sim.partition_transactions import COMMITTED
+from tests.sim.partition_transactions import ABORTED, COMMITTED, OPEN
 from tests.sim.violation import Violation
 
 if TYPE_CHECKING:
@@ -279,6 +279,21 @@ class TransactionGhost:
         """Whether a transaction is decided, and not complete as yet."""
         self.catch_up()
         return any(each.state.is_prepared for each in self._newest.values())
+
+    def status(self, ghost: PartitionGhost, offset: int) -> str:
+        """The status of a record for a reader of committed ones. One that reads at a leader whose
+        log has the marker may hear of a decision before the marker is committed.
+        """
+        status = ghost.transactions.status(offset)
+        if status != OPEN:
+            return status
+        begun = ghost.transactions.open_at(offset)
+        assert begun is not None
+        commits = self.outcome((begun.producer_id, begun.epoch))
+        if commits is None:
+            return OPEN
+        self._sometimes["transactions: decision read before its marker"] += 1
+        return COMMITTED if commits else ABORTED
 
     # ---- memory
 

@@ -23,7 +23,7 @@ class Variant:
     groups: bool | None = False  # whether seeds have groups of consumers; None: as they draw
     transactions: bool | None = False  # likewise transactional producers
     moves: bool | None = False  # and whether partitions move to other brokers
-    shares: bool = False  # and share groups, in place of both
+    shares: bool = False  # and share groups, in place of groups
     sinks: bool = False  # and queries whose batches count once, in place of groups
     throttles: bool = False  # and whether moves are throttled
     offsets: bool = False  # and whether offsets of share groups are altered

@@ -20,11 +20,12 @@ ACCEPT, RELEASE, REJECT, RENEW = b"\x01", b"\x02", b"\x03", b"\x04"
 
 
 class Heard:
-    """Remembers what it is told; records before `gone_before` are gone."""
+    """Remembers what it is told; records before `gone_before` are gone, `aborted` ones hidden."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int, object]] = []
         self.gone_before = 0
+        self.aborted: set[int] = set()
 
     def acquired(self, offset: int, held: Held) -> None:
         self.told.append(("acquired", offset, held.member))
@@ -37,6 +38,9 @@ class Heard:
 
     def is_gone(self, offset: int) -> bool:
         return offset < self.gone_before
+
+    def hidden(self, offset: int) -> str:
+        return "aborted" if offset in self.aborted else ""
 
 
 class World:
@@ -105,6 +109,21 @@ def test_what_the_log_has_no_more_may_go() -> None:
     world.heard.gone_before = 1
     world.look(10)
     assert world.heard.told[-1] == ("finished", 0, "gone from the log")
+
+
+def test_records_of_an_aborted_transaction_may_be_passed_over_and_no_others() -> None:
+    world = World()
+    batches = [LogBatch(0, 1, is_for_members=False), LogBatch(2, 2)]
+    world.state.acquire(0, "a", Offset(0), batches, Wanted(9, 9))
+    with pytest.raises(Violation, match="why"):
+        world.look(0)
+    world.heard.aborted = {0, 1}
+    world.look(0)
+    assert world.heard.told == [
+        ("finished", 0, "passed over, aborted"),
+        ("finished", 1, "passed over, aborted"),
+        ("acquired", 2, "a"),
+    ]
 
 
 def test_a_leader_begins_with_the_state_that_it_has_read() -> None:

@@ -25,16 +25,21 @@ Batches = Iterable[tuple[int, int, int, int]]
 
 
 class Judge:
-    """Remembers what it is told."""
+    """Remembers what it is told. `earliest`: what a group has not read begins at 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, earliest: bool = False) -> None:
         self.told: list[tuple[int, int]] = []
+        self.earliest = earliest
         self.asked: set[int] = set()
         """Starts at which somebody has asked to begin anew."""
 
     def began_anew(self, place: SharePartitionKey, start: int) -> bool:
         assert place == PLACE
         return start in self.asked
+
+    def begun_by(self, place: SharePartitionKey, start: int) -> int:
+        assert place == PLACE
+        return 0 if self.earliest else start
 
     def finished(self, place: SharePartitionKey, offset: int, leader_epoch: int) -> None:
         assert place == PLACE
@@ -94,6 +99,12 @@ def test_it_tells_what_became_of_each_record() -> None:
         True,
         *[False] * 2,
     ]
+
+
+def test_a_group_that_begins_with_the_earliest_record_has_all() -> None:
+    judge = Judge(earliest=True)
+    taken(judge, snapshot(0, 3, 0, -1), update(0, 2, 2))
+    assert judge.told == [(0, 2), (1, 2)]
 
 
 def test_state_goes_with_its_topic() -> None:
