@@ -134,6 +134,9 @@ class Throttles:
 
     def look(self) -> None:
         """After each step of the core."""
+        # Another rate forgets what is owed, also where the old one is back before any bytes pass.
+        self._leader.at_rate(self._rate("leader"))
+        self._follower.at_rate(self._rate("follower"))
         core = self._process.core
         assert core is not None
         for follower, session in core._replica_fetches._sessions.by_follower.items():
