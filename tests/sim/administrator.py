@@ -236,14 +236,19 @@ class Administrator(Actor):
             changes.append(ConfigChange(ConfigResourceType.BROKER, str(broker), own))
         self._end_throttles(AlterConfigs(tuple(changes)))
 
-    def _end_throttles(self, request: AlterConfigs) -> None:
+    def _end_throttles(self, request: AlterConfigs, *, is_last: bool = False) -> None:
+        """Once now, and once when no copy of an earlier command is on its way any more."""
+
         def heard(answer: Any) -> None:
             if isinstance(answer, ConfigsAltered):
                 failures = [each.failure for each in answer.resources if each.failure is not None]
                 assert all(each.code in MAY_REFUSE for each in failures), failures
                 self.busy = False
+                if not is_last:
+                    late_ms = self.cluster.net.parameters.tail_ms[1]
+                    self.timer(late_ms, partial(self._end_throttles, request, is_last=True))
                 return
-            self._again(partial(self._end_throttles, request))
+            self._again(partial(self._end_throttles, request, is_last=is_last))
 
         self._ask(ControllerProcess.serve_alter_configs, request, heard)
 
