@@ -15,7 +15,16 @@ from collections import Counter
 from tests.sim.run import Outcome, never_happened, run_seed, run_seeds
 from tests.sim.variants import VARIANTS
 
-MODES = ("groups", "transactions", "moves", "shares", "sinks", "throttles", "offsets")
+MODES = (
+    "groups",
+    "transactions",
+    "moves",
+    "shares",
+    "sinks",
+    "throttles",
+    "dead_letters",
+    "offsets",
+)
 
 
 def main() -> int:
@@ -48,6 +57,9 @@ def main() -> int:
     )
     parser.add_argument(
         "--throttles", action="store_true", help="partitions move in all seeds, at a rate"
+    )
+    parser.add_argument(
+        "--dead-letters", action="store_true", help="a dead-letter topic, with --shares"
     )
     parser.add_argument(
         "--offsets", action="store_true", help="offsets of share groups are altered, with --shares"

@@ -81,6 +81,7 @@ DRAWN = (
     "sinks",
     "throttles",
     "share transactions",
+    "dead letters",
 )
 
 
@@ -328,7 +329,9 @@ class Cluster:
             self._topic_configured(topic)
 
     def _topic_configured(self, topic: TopicImage) -> None:
-        values = self.image.topic_configs(topic.name)
+        # a dead-letter topic has settings of brokers
+        policy = {"cleanup.policy": "delete", "delete.retention.ms": "0"}
+        values = policy | dict(self.image.topic_configs(topic.name))
         self.min_insync.add(self.min_isr_of(self.image, topic.name))
         for number in topic.partitions:
             ghost = self.shadows.ghost(topic.topic_id, number)

@@ -19,10 +19,11 @@ from pylog_broker.controller.settings import SHARE_GROUP_STATE, TRANSACTION_STAT
 from pylog_broker.coordinator.groups.share import protocol
 from pylog_broker.coordinator.runtime import shard
 from pylog_broker.node import coordinators
-from pylog_broker.node.share import persister
+from pylog_broker.node.share import dead_letters, persister, share_groups
 from tests.sim.cluster import Cluster
 from tests.sim.nemesis import Nemesis
 from tests.sim.scheduler import US_PER_S, Trace
+from tests.sim.share_apps import WRITE_MS
 from tests.sim.swarm import Modes
 from tests.sim.variant import overridden
 from tests.sim.variants import VARIANTS
@@ -32,6 +33,7 @@ FAULTS_S = 20
 PERSISTER_SECONDS = 4.0
 PERSISTER_CALL_SECONDS = 1.5
 ASKED_MS = 8_000
+DEAD_LETTER_SECONDS = 1.0
 """Waits of share groups, shortened in the same proportion: a run has only seconds."""
 
 REQUIRED = (
@@ -322,6 +324,20 @@ REQUIRED_OF_SHARED_TRANSACTIONS = (
 )
 """The same for share groups to which some producers send in transactions."""
 
+REQUIRED_OF_DEAD_LETTERS = (
+    "dead-letter topic asked for",
+    "record rejected, to be a dead letter",
+    "record archived at the limit, to be a dead letter",
+    "record in the dead-letter topic",
+    "dead letters written",
+    "dead letters refused",
+    "dead letter with its record",
+    "dead letter there twice",
+    "dead letter of the leader before",
+    "ProduceOfBroker not answered",
+)
+"""The same for share groups that have a dead-letter topic."""
+
 REQUIRED_OF_INTERNAL_MOVES = (
     "move begun",
     "move ended",
@@ -452,7 +468,7 @@ def run_seed(
             except Exception:  # noqa: BLE001 - whatever a core raises is a finding
                 invariant, report = "raised", traceback.format_exc()
             if invariant:
-                flags = "".join(f" --{name}" for name in modes if modes[name])
+                flags = "".join(f" --{name.replace('_', '-')}" for name in modes if modes[name])
                 report = _failure(seed, variant, report, cluster, flags)
             cluster.scheduler.close()
             return Outcome(
@@ -478,6 +494,9 @@ def _run(cluster: Cluster) -> None:
             (persister, "SECONDS_MAX", PERSISTER_SECONDS),
             (persister, "CALL_SECONDS_MAX", PERSISTER_CALL_SECONDS),
             (protocol, "ASKED_MS", ASKED_MS),
+            (dead_letters, "TIMEOUT_MS", WRITE_MS),
+            (dead_letters, "RETRY_SECONDS_LAST", DEAD_LETTER_SECONDS),
+            (share_groups, "ANSWER_SECONDS", DEAD_LETTER_SECONDS),
         ]
     if cluster.swarm.sinks is not None:
         limits.append((shard, "APPEND_BYTES_MAX", cluster.swarm.sinks.append_bytes))
@@ -572,6 +591,8 @@ def never_happened(outcomes: Iterable[Outcome], **asked: bool) -> list[str]:
         wanted = tuple(f"shares: {name}" for name in REQUIRED_OF_SHARES)
         if modes.transactions:
             wanted = tuple(f"shares: {name}" for name in REQUIRED_OF_SHARED_TRANSACTIONS)
+        if modes.dead_letters:
+            wanted = tuple(f"shares: {name}" for name in REQUIRED_OF_DEAD_LETTERS)
     if modes.sinks:
         wanted = tuple(f"sinks: {name}" for name in REQUIRED_OF_SINKS)
     moving: tuple[str, ...] = ()

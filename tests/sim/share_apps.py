@@ -16,6 +16,7 @@ from pylog_broker.coordinator.share_state.coordinator import ShareStateConfig
 from pylog_broker.group_settings import GroupSettings
 from tests.sim.scheduler import US_PER_MS
 from tests.sim.share_ghost import ShareGhost
+from tests.sim.share_letters import DEAD_LETTERS
 from tests.sim.share_members import ShareMember, ShareMemberSettings
 from tests.sim.share_offsets import ShareOffsets
 
@@ -51,6 +52,8 @@ class _Settings:
                 share_partition_max_record_locks=swarm.locks_max,
                 share_auto_offset_reset=swarm.reset,
                 share_isolation_level=isolation,
+                errors_deadletterqueue_topic_name=DEAD_LETTERS if swarm.dead_letters else "",
+                errors_deadletterqueue_copy_record_enable=swarm.copies_dead_letters,
             )
             for isolation in swarm.isolation
         ]
@@ -79,6 +82,7 @@ class ShareApps:
             "share_coordinator_state_topic_prune_interval_ms": swarm.prune_ms,
             "share_coordinator_write_timeout_ms": WRITE_MS,
             "offsets_commit_timeout_ms": WRITE_MS,
+            "errors_deadletterqueue_auto_create_topics_enable": True,
         }
         state = ShareStateConfig(swarm.updates_per_snapshot, swarm.cold_ms)
         self.ghost = ShareGhost(cluster, self.config, state)

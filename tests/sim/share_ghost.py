@@ -6,7 +6,8 @@ what is committed there, delivers nothing that is done there, and no record ofte
 I10: what is answered as acknowledged is committed. I14: the memory of coordinators is what their
 logs say. U: a member's user gets what a leader has acquired for it, while the lock lasts; where its
 group reads committed records, none of a transaction that is open or aborted. S: all others a leader
-delivers, and passes over what is hidden and nothing else.
+delivers, and passes over what is hidden and nothing else; where its group has a dead-letter topic,
+a record that is rejected or spent is there before it is done (`share_letters`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog.errors import PylogError, UnknownServerError
-from pylog.model import CONSUMER_OFFSETS, Offset, TopicId
+from pylog.model import CONSUMER_OFFSETS, Offset, TopicId, TopicPartition
+from pylog.records.batch import Buffer
 from pylog_broker.controller.settings import SHARE_GROUP_STATE
 from pylog_broker.coordinator.groups.codec import GroupCodec
 from pylog_broker.coordinator.groups.config import GroupConfig
@@ -33,7 +35,8 @@ from tests.sim.group_ghost import NoTopics
 from tests.sim.group_log import GroupLog
 from tests.sim.partition_transactions import ABORTED, MARKER, OPEN
 from tests.sim.scheduler import US_PER_MS
-from tests.sim.share_locks import ACCEPTED, Held, Locks, Step, held_by
+from tests.sim.share_letters import ShareLetters
+from tests.sim.share_locks import ACCEPTED, ARCHIVING, LETTER, Held, Locks, Step, held_by
 from tests.sim.share_log import NOWHERE, Fate, ShareLog, Written, in_memory
 from tests.sim.violation import Violation
 
@@ -89,6 +92,10 @@ class _Heard:
         """See `Observer`."""
         return self._ghost.is_gone(self._led.key, offset)
 
+    def is_letter(self, offset: int) -> bool:
+        """See `Observer`."""
+        return self._ghost.letters.is_there(self._led.key, offset)
+
     def hidden(self, offset: int) -> str:
         """See `Observer`."""
         return self._ghost.hidden(self._led.key, offset)
@@ -122,6 +129,7 @@ class ShareGhost:
         """By member, the time before which it was in no group."""
         self._begun_at: dict[SharePartitionKey, int] = {}
         self._begun_us: dict[SharePartitionKey, int] = {}
+        self.letters = ShareLetters(cluster)
         self._waited: dict[tuple[SharePartitionKey, int], int] = {}
         """Records of open transactions to which a group that reads committed ones has come, and the
         epoch of the leader that came first."""
@@ -157,9 +165,29 @@ class ShareGhost:
         number = partition_for(coordinator_key(key), len(topic.partitions))
         return self._log(number).written.get(key)
 
-    def finished(self, place: SharePartitionKey, offset: int, leader_epoch: int) -> None:
+    def given_up(
+        self, place: SharePartitionKey, offset: int, leader_epoch: int, count: int
+    ) -> None:
         """See `Judge`."""
         if offset not in self._reasons.get((place, leader_epoch), {}):
+            raise Violation(
+                "S", f"{place}: {offset} is given up by the leader of epoch {leader_epoch}: why?"
+            )
+        self.letters.given_up(place, offset, count)
+
+    def sends_letters(self, broker: str, name: TopicPartition, batch: Buffer) -> None:
+        """A broker is about to append dead letters."""
+        topic = self._cluster.image.topics_by_name[SHARE_GROUP_STATE]
+        for number in topic.partitions:
+            self._log(number)
+        self.letters.sends(broker, batch, name, self._config.settings)
+
+    def finished(self, place: SharePartitionKey, offset: int, leader_epoch: int) -> None:
+        """See `Judge`."""
+        why = self._reasons.get((place, leader_epoch), {}).get(offset)
+        if why == LETTER and not self.letters.was_given_up(place, offset):
+            raise Violation("S", f"{place}: {offset} is done before it was archiving")
+        if why is None:
             if not self.is_gone(place, offset):
                 raise Violation(
                     "S", f"{place}: {offset} is done by the leader of epoch {leader_epoch}: why?"
@@ -307,6 +335,8 @@ class ShareGhost:
         if written.start == NOWHERE or self._is_unsure(led):
             return
         self._sometimes["shares: state reloaded"] += 1
+        archiving = [each for each in written.fates.values() if each.state is ARCHIVING]
+        self._sometimes["shares: dead letter of the leader before"] += len(archiving)
         if locks.start < written.start:
             raise Violation("S", f"{locks.name}: begins at {locks.start}; {written}")
         known = {offset: Fate(held.state, held.count) for offset, held in locks.records.items()}
@@ -340,8 +370,8 @@ class ShareGhost:
             self._sometimes["shares: delivered after a write that was given up"] += 1
         elif self._is_current(led, written):
             assert written is not None
-            count = written.fate(offset).count
-            if written.is_done(offset) or held.count != count + 1:
+            fate = written.fate(offset)
+            if offset < written.start or fate.is_final or held.count != fate.count + 1:
                 raise Violation(
                     "S", f"{process.name}: {led.name} delivers {offset}, {held}; {written}"
                 )
@@ -413,9 +443,9 @@ class ShareGhost:
             match word:
                 case Acknowledgement.ACCEPT:
                     is_there = fate is None or fate.state is RecordState.ACKNOWLEDGED
-                    is_there = is_there or (is_unsure and fate is not None and fate.is_done)
+                    is_there = is_there or (is_unsure and fate is not None and fate.is_final)
                 case Acknowledgement.REJECT | Acknowledgement.GAP:
-                    is_there = fate is None or fate.is_done
+                    is_there = fate is None or fate.is_final
                 case Acknowledgement.RELEASE:
                     is_there = fate is None or fate.count > 0
                 case _:

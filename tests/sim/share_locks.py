@@ -17,10 +17,15 @@ from pylog_broker.share.record_states import Acknowledgement, RecordState
 from pylog_broker.share.share_partition import NOBODY, AcknowledgementBatch, SharePartition
 from tests.sim.violation import Violation
 
-AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
+AVAILABLE, ACQUIRED, ARCHIVING = (
+    RecordState.AVAILABLE,
+    RecordState.ACQUIRED,
+    RecordState.ARCHIVING,
+)
 ACCEPTED, REJECTED, GAP = "accepted", "rejected", "not in the log"
 SPENT, GONE = "archived at the limit", "gone from the log"
-PASSED_OVER = "passed over"
+PASSED_OVER, LETTER = "passed over", "in the dead-letter topic"
+_GIVEN_UP = (REJECTED, SPENT)
 _ENDS = {
     Acknowledgement.ACCEPT: ACCEPTED,
     Acknowledgement.REJECT: REJECTED,
@@ -82,6 +87,9 @@ class Observer(Protocol):
 
     def is_gone(self, offset: int) -> bool:
         """Whether the log has no such record, or need not have it any more."""
+
+    def is_letter(self, offset: int) -> bool:
+        """Whether it is in the group's dead-letter topic."""
 
     def hidden(self, offset: int) -> str:
         """The status in its transaction that hides the record from the group; empty: none does."""
@@ -145,13 +153,20 @@ class Locks:
                 if after.count != before.count - undelivered or after.count >= limit:
                     raise Violation("S", f"{what}; the limit is {limit}")
             case (
-                (RecordState.AVAILABLE | RecordState.ACQUIRED),
+                (RecordState.AVAILABLE | RecordState.ACQUIRED | RecordState.ARCHIVING),
                 (RecordState.ACKNOWLEDGED | RecordState.ARCHIVED),
             ):
                 accepts = after.state is RecordState.ACKNOWLEDGED
-                why = self._end(now_ms, offset, before, limit, step, heard)
+                why = self._end(now_ms, offset, before, state, step, heard)
                 if accepts != (why == ACCEPTED) or after.count != before.count:
                     raise Violation("S", f"{what}, though it is {why}")
+            case RecordState.ACQUIRED, RecordState.ARCHIVING:
+                why = self._reason(now_ms, offset, before, limit, step, heard)
+                has_topic = bool(state.settings.dead_letter_topic)
+                if why not in _GIVEN_UP or after.count != before.count or not has_topic:
+                    raise Violation("S", f"{what}, though it is {why}")
+                self.sometimes[f"shares: record {why}, to be a dead letter"] += 1
+                heard.finished(offset, before, why)
             case _:
                 raise Violation("S", f"{what}, which is no move")
 
@@ -166,16 +181,37 @@ class Locks:
     ) -> None:
         if before.state.is_final:
             return
-        limit = state.settings.delivery_count_limit
-        self._end(now_ms, offset, before, limit, step, heard)
+        self._end(now_ms, offset, before, state, step, heard)
 
     def _end(
+        self,
+        now_ms: int,
+        offset: int,
+        before: Held,
+        state: SharePartition,
+        step: Step,
+        heard: Observer,
+    ) -> str:
+        """The reason why a record is done; it must have one. Where the group has a dead-letter
+        topic, no record that is given up is done before it is there.
+        """
+        limit = state.settings.delivery_count_limit
+        why = self._reason(now_ms, offset, before, limit, step, heard)
+        if why in _GIVEN_UP and state.settings.dead_letter_topic:
+            raise Violation("S", f"{self.name}: {offset}, {before}, is {why}, and no dead letter")
+        self.sometimes[f"shares: record {why}"] += 1
+        heard.finished(offset, before, why)
+        return why
+
+    def _reason(
         self, now_ms: int, offset: int, before: Held, limit: int, step: Step, heard: Observer
     ) -> str:
         """The reason why a record is delivered no more; it must have one."""
         word = self._word(now_ms, offset, before, step)
         is_spent = before.count >= limit
-        if word in _ENDS and (word is not Acknowledgement.GAP or heard.is_gone(offset)):
+        if before.state is ARCHIVING and heard.is_letter(offset):
+            why = LETTER
+        elif word in _ENDS and (word is not Acknowledgement.GAP or heard.is_gone(offset)):
             why = _ENDS[word]
         elif is_spent and self._is_given_back(now_ms, offset, before, step):
             why = SPENT
@@ -187,8 +223,6 @@ class Locks:
             raise Violation(
                 "S", f"{self.name}: {offset}, {before}, is done at {now_ms} by {step}: why?"
             )
-        self.sometimes[f"shares: record {why}"] += 1
-        heard.finished(offset, before, why)
         return why
 
     def _word(self, now_ms: int, offset: int, before: Held, step: Step) -> Acknowledgement | None:

@@ -32,8 +32,13 @@ class Fate(NamedTuple):
 
     @property
     def is_done(self) -> bool:
-        """Whether it is delivered no more."""
+        """Whether nothing happens to it any more."""
         return self.state in _DONE
+
+    @property
+    def is_final(self) -> bool:
+        """Whether it is delivered no more."""
+        return self.is_done or self.state is RecordState.ARCHIVING
 
 
 UNTOUCHED = Fate(RecordState.AVAILABLE, 0)
@@ -71,6 +76,13 @@ class Judge(Protocol):
 
     def finished(self, place: SharePartitionKey, offset: int, leader_epoch: int) -> None:
         """The leader of that epoch says so, and it is committed."""
+
+    def given_up(
+        self, place: SharePartitionKey, offset: int, leader_epoch: int, count: int
+    ) -> None:
+        """The leader of that epoch says that it is delivered no more, and goes to the dead-letter
+        topic; and that is committed.
+        """
 
     def begun_by(self, place: SharePartitionKey, start: int) -> int:
         """The first leader has written that start offset. The offset from which on each record
@@ -126,6 +138,8 @@ class ShareLog:
                 _check_move(place, offset, before.fate(offset), fate, value)
                 if fate.is_done and not before.is_done(offset):
                     self._judge.finished(place, offset, value.leader_epoch)
+                elif fate.state is RecordState.ARCHIVING and fate != before.fate(offset):
+                    self._judge.given_up(place, offset, value.leader_epoch, fate.count)
         if is_snapshot:
             _check_whole(place, before, news, value)
         begun = before.start

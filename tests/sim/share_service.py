@@ -22,7 +22,10 @@ from pylog_broker.api.groups.find_coordinator import FindCoordinatorHandler
 from pylog_broker.controller.settings import SHARE_GROUP_STATE
 from pylog_broker.coordinator.runtime.shard import ShardPhase
 from pylog_broker.kafka.broker_apis import AnyBoundBrokerApi, BrokerApi
+from pylog_broker.kafka.produce_calls import ACKS_ALL, produce_api
+from pylog_broker.metadata.admin import CreateTopics, TopicsCreated
 from pylog_broker.metadata.image import MetadataDelta
+from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.node.coordinators import Coordinators, CoordinatorShell
 from pylog_broker.node.group_coordinators import GroupShards
@@ -42,10 +45,14 @@ from pylog_broker.replication.messages import (
     LeadershipEnded,
     OffsetAnswer,
     OffsetQuery,
+    PartitionAck,
+    PartitionBatch,
     PartitionData,
+    Produce,
 )
 from pylog_broker.share.sessions import SharePartitionKey
 from pylog_broker.share.share_partition import AcknowledgementBatch
+from tests.sim.controller_node import ControllerProcess
 from tests.sim.coordinator_shell import Clock, Engine, NotedManager, UnaryCall, UnaryCalls
 from tests.sim.disk import TornWrite
 from tests.sim.peers import PeerCall, PeerCalls
@@ -126,6 +133,37 @@ class _ByBytes(PeerCalls):
         return api.decode_response(told, 0, version)
 
 
+class _BatchesHere:
+    """`BatchesHere`: dead letters that this broker appends, which the ghost state hears of."""
+
+    def __init__(self, process: BrokerProcess, engine: _Engine, ghost: ShareGhost) -> None:
+        self._process = process
+        self._engine = engine
+        self._ghost = ghost
+
+    async def produce(
+        self, _context: RequestContext, batches: Sequence[PartitionBatch], timeout_ms: int
+    ) -> Sequence[PartitionAck]:
+        """See `BatchesHere`."""
+        for each in batches:
+            self._ghost.sends_letters(self._process.name, each.topic_partition, each.batch)
+        answered = asyncio.get_running_loop().create_future()
+
+        def done(acks: Sequence[PartitionAck]) -> None:
+            if not answered.done():
+                answered.set_result(acks)
+
+        request = Produce(ACKS_ALL, timeout_ms, tuple(batches))
+        wall_ms = self._process.node.clock.now_ms()
+        manager = self._engine.manager
+        self._engine.tell(lambda now_ms: manager.produce(now_ms, wall_ms, request, done))
+        acks: Sequence[PartitionAck] = await answered
+        for ack in acks:
+            what = "written" if ack.failure is None else "refused"
+            self._process.cluster.sometimes[f"shares: dead letters {what}"] += 1
+        return acks
+
+
 class _Watched(LedSharePartitions):
     """The partitions that this broker leads, under the eyes of the ghost state."""
 
@@ -190,7 +228,7 @@ class ShareService(UnaryCalls):
         self._ports: dict[Rpc, int] = {}
         clock: Any = Clock(process)
         engine: Any = _Engine(process)
-        nobody: Any = None  # unpacks batches, and has dead-letter topics made
+        nobody: Any = None  # the pool, which is the loop's own
         calls: Any = _ByBytes(process, "shares", lambda peer: peer.shares)
 
         def image() -> Any:
@@ -209,9 +247,11 @@ class ShareService(UnaryCalls):
                 image,
                 self._internal_topics.ensure,
                 process.broker_id,
-                nobody,
+                self._create_topics,
                 nobody,
             )
+        here: Any = _BatchesHere(process, engine, self._ghost)
+        self.shares.batches_here = here
         self._leaderships = Coordinators(
             {CONSUMER_OFFSETS: self.groups.shell, **self.shares.shells}
         )
@@ -221,8 +261,19 @@ class ShareService(UnaryCalls):
         )
         self._apis = {each.api.key: each for each in bound}
         self._by_peers: dict[int, AnyBoundBrokerApi] = {
-            each.api.key: each for each in self.shares.broker_apis()
+            each.api.key: each for each in (*self.shares.broker_apis(), produce_api(here, image))
         }
+
+    async def _create_topics(self, request: CreateTopics) -> TopicsCreated:
+        """Ask the controller for a dead-letter topic."""
+        answer: TopicsCreated | Failure | None
+        answer = await self._asked(ControllerProcess.serve_create_topics, request)
+        if answer is None:
+            raise errors.CoordinatorNotAvailable("the controller is silent")
+        if isinstance(answer, Failure):
+            raise errors.from_code(answer.code, answer.message)
+        self._sometimes["shares: dead-letter topic asked for"] += 1
+        return answer
 
     @property
     def shells(self) -> tuple[CoordinatorShell[Any], ...]:

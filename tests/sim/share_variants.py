@@ -18,6 +18,7 @@ from pylog_broker.coordinator.runtime.decision import Decision, Reply
 from pylog_broker.coordinator.runtime.shard import Shard
 from pylog_broker.coordinator.share_state.coordinator import ShareCoordinator
 from pylog_broker.node.share import fetches
+from pylog_broker.node.share.dead_letters import DeadLetterWriter
 from pylog_broker.node.share.fetches import _Poll
 from pylog_broker.node.share.led_partitions import LedSharePartition, LedSharePartitions
 from pylog_broker.node.share.persister import Persister
@@ -26,7 +27,7 @@ from pylog_broker.share import share_partition
 from pylog_broker.share.log_batches import LogBatch, log_batches
 from pylog_broker.share.persisted import InitializeState, ReadState, StateRead, WriteState
 from pylog_broker.share.record_states import RecordState
-from pylog_broker.share.share_partition import SharePartition
+from pylog_broker.share.share_partition import DeadLetters, SharePartition
 from tests.sim import share_offsets
 from tests.sim.group_variants import loaded_by_the_first_slice, replies_at_once
 from tests.sim.swarm import Swarm
@@ -40,6 +41,7 @@ _production_acknowledge = SharePartition.acknowledge
 _production_settle = SharePartition._settle
 _production_persist = Persister.write
 _production_ask = _Poll._ask
+_production_write_some = DeadLetterWriter._write_some
 
 
 def _no_lock_ends(_self: SharePartition, _now_ms: int) -> int:
@@ -109,6 +111,27 @@ def _aborted_for_good(batches: Buffer, aborted: Iterable[tuple[int, int]] = ()) 
 
 def _of_any_transaction(self: _Poll, readings: Any, wait_ms: int) -> Fetch:
     return _production_ask(self, readings, wait_ms)._replace(read_committed=False)
+
+
+async def _as_if_it_had_got_there(self: DeadLetterWriter, delivery: Any) -> None:
+    try:
+        await _production_write_some(self, delivery)
+    except PylogError:
+        delivery.done = len(delivery.offsets)
+
+
+def _has_any(self: SharePartition) -> bool:
+    return self.has_dead_letters and self._leaving is None
+
+
+def _all_of_them(self: SharePartition, _records_max: int) -> list[DeadLetters]:
+    found = [
+        DeadLetters(run.first, run.last, run.delivery_count, run.is_rejected)
+        for run in self._runs
+        if run.state is RecordState.ARCHIVING
+    ]
+    self._leaving = [(each.first_offset, each.last_offset) for each in found]
+    return found
 
 
 async def _as_if_it_were_there(self: Persister, request: WriteState) -> None:
@@ -364,6 +387,23 @@ SHARE_VARIANTS: dict[str, Variant] = {
         caught_by=4,
         shares=True,
         transactions=True,
+    ),
+    "dead_letters_lost_at_a_failure": Variant(
+        "A leader takes dead letters that could not be written for written",
+        ((DeadLetterWriter, "_write_some", _as_if_it_had_got_there),),
+        leaning=_with("raise", among=LEADERS_CHANGE, failing_share=0.4),
+        shares=True,
+        dead_letters=True,
+    ),
+    "dead_letters_before_they_are_durable": Variant(
+        "A leader writes dead letters of records that are not archiving by the log of their state",
+        (
+            (SharePartition, "may_give_dead_letters", property(_has_any)),
+            (SharePartition, "take_dead_letters", _all_of_them),
+        ),
+        leaning=_with("raise", failing_share=0.4),
+        shares=True,
+        dead_letters=True,
     ),
     "handed_out_after_the_lock": Variant(
         "A member hands out records that lay in its buffer until their lock was over",

@@ -201,6 +201,9 @@ REPLACED_SHARE = 0.3
 SHARED_TRANSACTIONS_SHARE = 0.3
 """The share of their seeds that have transactional producers as well."""
 
+DEAD_LETTERS_SHARE = 0.3
+"""The share of their seeds in which groups have a dead-letter topic."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShareSwarm:
@@ -230,6 +233,8 @@ class ShareSwarm:
     small_slice_bytes: int  # more is decoded beside the loop
     alters: bool = False  # an administrator alters and deletes their offsets
     isolation: tuple[str, ...] = ("read_uncommitted",)  # the groups', in turn
+    dead_letters: bool = False  # records that are given up go to a topic
+    copies_dead_letters: bool = False  # with key and value
 
 
 DRIVER_FAULTS = ("crash", "lonely", "double", "pause", "worker", "worker_pause", "old", "operator")
@@ -321,6 +326,8 @@ class Modes(NamedTuple):
     """Queries whose batches count once, in place of groups."""
     throttles: bool = False
     """Partitions that move at a rate."""
+    dead_letters: bool | None = None
+    """A dead-letter topic of share groups."""
     offsets: bool = False
     """An administrator who alters the offsets of share groups."""
 
@@ -343,6 +350,7 @@ def draw(
     sinks_rng: random.Random,
     throttles_rng: random.Random,
     shared_transactions_rng: random.Random,
+    dead_letters_rng: random.Random,
     modes: Modes,
 ) -> Swarm:
     """The parameters of one seed, in those modes. A seed without one of them is what it was before
@@ -398,6 +406,9 @@ def draw(
         drawn = shared_transactions_rng.random() < SHARED_TRANSACTIONS_SHARE
         if drawn if modes.transactions is None else modes.transactions:
             swarm = with_shared_transactions(swarm, shared_transactions_rng)
+        drawn = dead_letters_rng.random() < DEAD_LETTERS_SHARE
+        if drawn if modes.dead_letters is None else modes.dead_letters:
+            swarm = with_dead_letters(swarm, dead_letters_rng)
     if modes.sinks:
         swarm = with_sinks(swarm, sinks_rng)
     if modes.offsets and swarm.shares is not None:
@@ -588,6 +599,24 @@ def with_shared_transactions(swarm: Swarm, rng: random.Random) -> Swarm:
     grows = tuple(fault for fault in swarm.faults if fault == "grow")
     swarm = with_transactions(replace(swarm, shares=shares), rng)
     return replace(swarm, faults=(*swarm.faults, *grows))
+
+
+def with_dead_letters(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Share groups give up records, and have a topic for them. A letter tells the name of its
+    record's topic, so no other one gets that.
+    """
+    assert swarm.shares is not None
+    return replace(
+        swarm,
+        faults=tuple(fault for fault in swarm.faults if fault != "recreate") or ("kill",),
+        shares=replace(
+            swarm.shares,
+            dead_letters=True,
+            copies_dead_letters=rng.random() < 0.6,
+            delivery_limit=rng.choice((2, 2, 3)),
+            failing_share=rng.choice((0.1, 0.4)),
+        ),
+    )
 
 
 def _forgetful(swarm: Swarm, rng: random.Random) -> Swarm:

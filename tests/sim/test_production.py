@@ -89,6 +89,13 @@ def test_share_groups_read_what_is_committed() -> None:
     assert outcome.sometimes["shares: leader changed while a record waited"]
 
 
+def test_dead_letters_of_share_groups_get_there() -> None:
+    outcome = run_seed(27, shares=True, dead_letters=True)
+    assert not outcome.invariant, outcome.report
+    assert outcome.sometimes["shares: record in the dead-letter topic"]
+    assert outcome.sometimes["shares: dead letter there twice"]
+
+
 def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
     code = (
         "from tests.sim.run import run_seed\n"
@@ -97,7 +104,7 @@ def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
         "runs += [run_seed(seed, transactions=True) for seed in (2, 3)]\n"
         "runs += [run_seed(13, groups=True, transactions=True)]\n"
         "runs += [run_seed(4200003, shares=True)]\n"
-        "runs += [run_seed(2, shares=True, transactions=True)]\n"
+        "runs += [run_seed(2, shares=True, transactions=True, dead_letters=True)]\n"
         "runs += [run_seed(5200001, sinks=True)]\n"
         "print([(o.seed, o.hash, o.events) for o in runs])"
     )

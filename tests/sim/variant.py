@@ -26,6 +26,7 @@ class Variant:
     shares: bool = False  # and share groups, in place of groups
     sinks: bool = False  # and queries whose batches count once, in place of groups
     throttles: bool = False  # and whether moves are throttled
+    dead_letters: bool | None = False  # and whether those have a dead-letter topic
     offsets: bool = False  # and whether offsets of share groups are altered
     racks: bool | None = False  # and whether consumers read the replica in their rack
 

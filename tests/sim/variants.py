@@ -21,7 +21,12 @@ from tests.sim.variant import Variant
 
 VARIANTS: dict[str, Variant] = {
     "production": Variant(
-        "the cores as they are", groups=None, transactions=None, moves=None, racks=None
+        "the cores as they are",
+        groups=None,
+        transactions=None,
+        moves=None,
+        racks=None,
+        dead_letters=None,
     ),
     **CLIENT_VARIANTS,
     **CONTROLLER_VARIANTS,

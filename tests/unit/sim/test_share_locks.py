@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -20,12 +21,15 @@ ACCEPT, RELEASE, REJECT, RENEW = b"\x01", b"\x02", b"\x03", b"\x04"
 
 
 class Heard:
-    """Remembers what it is told; records before `gone_before` are gone, `aborted` ones hidden."""
+    """Remembers what it is told; records before `gone_before` are gone, `aborted` ones hidden, and
+    `letters` in the dead-letter topic.
+    """
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int, object]] = []
         self.gone_before = 0
         self.aborted: set[int] = set()
+        self.letters: set[int] = set()
 
     def acquired(self, offset: int, held: Held) -> None:
         self.told.append(("acquired", offset, held.member))
@@ -39,6 +43,9 @@ class Heard:
     def is_gone(self, offset: int) -> bool:
         return offset < self.gone_before
 
+    def is_letter(self, offset: int) -> bool:
+        return offset in self.letters
+
     def hidden(self, offset: int) -> str:
         return "aborted" if offset in self.aborted else ""
 
@@ -46,8 +53,10 @@ class Heard:
 class World:
     """A partition, and its twin."""
 
-    def __init__(self, batches: Sequence[StateBatch] = ()) -> None:
-        self.state = SharePartition(Offset(0), batches, SETTINGS)
+    def __init__(
+        self, batches: Sequence[StateBatch] = (), settings: ShareSettings = SETTINGS
+    ) -> None:
+        self.state = SharePartition(Offset(0), batches, settings)
         self.heard = Heard()
         self.locks = Locks("p", 0, dict(held_by(self.state)), Counter())
 
@@ -124,6 +133,34 @@ def test_records_of_an_aborted_transaction_may_be_passed_over_and_no_others() ->
         ("finished", 1, "passed over, aborted"),
         ("acquired", 2, "a"),
     ]
+
+
+def test_a_record_is_done_when_its_dead_letter_is_there() -> None:
+    world = World(settings=replace(SETTINGS, dead_letter_topic="dlq.t"))
+    world.acquire(0, "a", 0, 0)
+    world.acknowledge(10, "a", 0, 0, REJECT)
+    world.written()
+    world.state.take_dead_letters(9)
+    world.state.on_dead_letters_done()
+    with pytest.raises(Violation, match="why"):
+        world.look(20)
+    world.heard.letters = {0}
+    world.look(20)
+    assert world.heard.told[1:] == [
+        ("finished", 0, "rejected"),
+        ("finished", 0, "in the dead-letter topic"),
+    ]
+
+
+def test_a_record_that_is_given_up_goes_to_the_dead_letter_topic() -> None:
+    world = World(settings=replace(SETTINGS, dead_letter_topic="dlq.t"))
+    world.acquire(0, "a", 0, 1)
+    world.state.settings = SETTINGS
+    batches = (AcknowledgementBatch(1, 1, REJECT),)
+    world.state.acknowledge(10, "a", batches, may_renew=False)
+    world.state.settings = replace(SETTINGS, dead_letter_topic="dlq.t")
+    with pytest.raises(Violation, match="no dead letter"):
+        world.look(10, Acknowledged("a", batches))
 
 
 def test_a_leader_begins_with_the_state_that_it_has_read() -> None:

@@ -20,7 +20,7 @@ from tests.sim.violation import Violation
 
 TOPIC = TopicId("A" * 22)
 PLACE = SharePartitionKey("g", TOPIC, 0)
-AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
+AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED = 0, 2, 3, 4
 Batches = Iterable[tuple[int, int, int, int]]
 
 
@@ -29,6 +29,7 @@ class Judge:
 
     def __init__(self, *, earliest: bool = False) -> None:
         self.told: list[tuple[int, int]] = []
+        self.given: list[tuple[int, int, int]] = []
         self.earliest = earliest
         self.asked: set[int] = set()
         """Starts at which somebody has asked to begin anew."""
@@ -40,6 +41,12 @@ class Judge:
     def begun_by(self, place: SharePartitionKey, start: int) -> int:
         assert place == PLACE
         return 0 if self.earliest else start
+
+    def given_up(
+        self, place: SharePartitionKey, offset: int, leader_epoch: int, count: int
+    ) -> None:
+        assert place == PLACE
+        self.given.append((offset, leader_epoch, count))
 
     def finished(self, place: SharePartitionKey, offset: int, leader_epoch: int) -> None:
         assert place == PLACE
@@ -99,6 +106,17 @@ def test_it_tells_what_became_of_each_record() -> None:
         True,
         *[False] * 2,
     ]
+
+
+def test_a_record_is_given_up_before_it_is_done() -> None:
+    judge = Judge()
+    begun = [snapshot(0, 3, 0, -1), update(0, 2, 0, [(0, 1, ARCHIVING, 2)])]
+    taken(judge, *begun)
+    assert (judge.given, judge.told) == ([(0, 2, 2), (1, 2, 2)], [])
+    log = taken(judge, *begun, update(0, 4, 0, [(1, 1, ARCHIVED, 2)]))
+    assert judge.told == [(1, 4)]
+    with pytest.raises(Violation):
+        log.take(update(0, 4, 0, [(0, 0, ACKNOWLEDGED, 2)]), Offset(3))
 
 
 def test_a_group_that_begins_with_the_earliest_record_has_all() -> None:
