@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -171,6 +172,56 @@ def run(name: str, cluster: LocalCluster, *arguments: str) -> list[str]:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-5_000:]
     return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [(), ("--instance-id", "one"), ("--read-committed",)],
+    ids=["plain", "static", "isolated"],
+)
+def test_a_thread_reads_a_hundred_messages(cluster: LocalCluster, more: tuple[str, ...]) -> None:
+    topic = "read-by" + "-".join(more)
+    fill(cluster, topic, ((b"k%d" % n, b"v%d" % n) for n in range(150)))
+    arguments = ("--topic", topic, "--group", topic, "--messages", "100", *more)
+    *received, last = run("consumer_thread.py", cluster, *arguments)
+    assert last == f"{topic} finished reading 100 messages"
+    line = re.compile(
+        rf"{topic} received message : from partition (\d), \((k\d+), (v\d+)\) at offset (\d+)"
+    )
+    found = [line.fullmatch(text) for text in received]
+    messages = [match.groups() for match in found if match is not None]
+    assert len(set(messages)) == len(received) == 100
+    assert all(key[1:] == value[1:] for _, key, value, _ in messages)
+    # the group goes on behind what was read
+    rest = run("consumer_thread.py", cluster, *arguments[: -1 - len(more)], "50")
+    assert rest[-1] == f"{topic} finished reading 50 messages"
+    assert not {match.groups() for text in rest if (match := line.fullmatch(text))} & set(messages)
+
+
+def test_a_unique_key_stores_a_message_once(cluster: LocalCluster, tmp_path: Path) -> None:
+    fill(cluster, "sold", ((b"order-%d" % (n % 80), b"%d" % (n % 80)) for n in range(100)))
+    arguments = ("--topic", "sold", "--database", str(tmp_path / "orders.sqlite"), "--idle", "3")
+    assert run("unique_key.py", cluster, *arguments) == ["stored 80, known already 20"]
+    again = run("unique_key.py", cluster, *arguments, "--group", "delivers-all-again")
+    assert again == ["stored 0, known already 100"]
+    with sqlite3.connect(tmp_path / "orders.sqlite") as looking:
+        stored = sorted(looking.execute("select number, amount from orders").fetchall())
+    assert stored == sorted((f"order-{n}", n) for n in range(80))
+
+
+def test_a_set_of_ids_has_each_message_handled_once(cluster: LocalCluster, tmp_path: Path) -> None:
+    with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic("tasks", PARTITIONS, 1)])
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for _ in range(2):
+            for n in range(100):
+                producer.send("tasks", b"", headers=[("id", b"task-%d" % n)])
+    arguments = ("--topic", "tasks", "--database", str(tmp_path / "ids.sqlite"), "--idle", "3")
+    *handled, last = run("processed_ids.py", cluster, *arguments)
+    assert sorted(handled) == sorted(f"handled task-{n}" for n in range(100))
+    assert last == "skipped 100"
+    again = run("processed_ids.py", cluster, *arguments, "--group", "delivers-all-again")
+    assert again == ["skipped 200"]
 
 
 def test_a_table_is_made_anew_from_its_changes(cluster: LocalCluster, tmp_path: Path) -> None:
