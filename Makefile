@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes clock-jumps slow-follower sim variants variants-beside integration spark kills disks groups shares transactions exactly-once flood kafka-tools console-browser notebook lint proto docs site bench peers wheel
+.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes clock-jumps slow-follower sim variants variants-beside integration spark kills disks groups shares transactions exactly-once flood kafka-tools go-client console-browser notebook lint proto docs site bench peers audit wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -89,6 +89,10 @@ clock-jumps: setup ## 100 jumps of the clocks of brokers and controller under lo
 slow-follower: setup ## 100 times a follower that is stopped, for a moment or for long, under load
 	$(PY) -m tests.verify.slow_follower --rounds 100 $(if $(SEED),--seed $(SEED))
 
+go-client: setup ## the client in Go of examples/go: generated, built in build/go, and tried; needs Go
+	$(PY) tools/go_client.py
+	$(PYTEST) -m integration -n 0 tests/integration/test_go_client.py
+
 console-browser: setup ## the console in a real Chromium; needs chromium, chromedriver and npm
 	@mkdir -p build/axe
 	@cd build/axe && test -f package/axe.min.js || (npm pack --silent axe-core@4.14.1 && tar xzf axe-core-4.14.1.tgz)
@@ -128,6 +132,11 @@ bench: setup ## figures beside bare limits of the same run
 
 peers: setup ## the same figures of pylog and of Apache Kafka in one run; needs Java 17, Maven (or KAFKA_LIBS), confluent-kafka
 	$(PY) -m bench.peers
+
+audit: setup ## holes that are known of the pinned packages; asks PyPI's advisories, which an own index may not have
+	@test -x build/audit-venv/bin/pip-audit || ($(PY) -m venv build/audit-venv && \
+	  build/audit-venv/bin/python -m pip install -q --disable-pip-version-check pip-audit==2.10.1)
+	build/audit-venv/bin/pip-audit --strict --disable-pip --no-deps --progress-spinner off -r requirements.lock
 
 wheel: setup ## dist/: wheels and source distributions of pylog-spark, and of pylog-client, the client alone
 	$(PY) -m build -q --no-isolation
