@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,9 +11,10 @@ import pytest
 
 from pylog import AdminClient, NewTopic, Producer
 from pylog.clock import SYSTEM_CLOCK
+from tests.fakes.waiting import eventually
 from tests.verify.kills import free_port
 from tests.verify.load import read_all
-from tests.verify.spark_cluster import SparkCluster
+from tests.verify.spark_cluster import SparkCluster, descendants
 from tests.verify.standalone import StandaloneSpark
 
 pytestmark = pytest.mark.spark
@@ -24,6 +27,48 @@ def spark(tmp_path: Path) -> Iterator[StandaloneSpark]:
     # Two brokers fit on the first worker and one on the second, so that which is where is known.
     with StandaloneSpark(tmp_path, cores=[4, 2]) as running:
         yield running
+
+
+SECRETS = re.compile(r"\b[0-9a-f]{64}\b")
+
+
+def application(spark: StandaloneSpark, folder: Path, secret: str) -> SparkCluster:
+    return SparkCluster(
+        folder,
+        port=free_port(),
+        properties="cluster.conf",
+        secret=secret,
+        conf={
+            "spark.master": spark.url,
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        },
+    )
+
+
+def shown_to_every_user(running: SparkCluster) -> str:
+    """The commands of all its processes."""
+    return "\n".join(command for _, _, command in descendants(running.process.pid))
+
+
+def test_nobody_without_the_secret_is_taken(spark: StandaloneSpark, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", spark.rest_port), timeout=10)
+    stranger = application(spark, tmp_path / "stranger", "0" * 64)
+    nobody = application(spark, tmp_path / "nobody", "")
+    try:
+        stranger.start(wait=False)
+        eventually(60, lambda: "Failed to connect to master" in stranger.log(), "it is refused")
+        assert spark.applications() == []
+        stranger.close()
+        nobody.start(wait=False)
+        eventually(60, lambda: not nobody.running, "it ends")
+        assert "A secret key must be specified" in nobody.log()
+        assert spark.applications() == []
+    finally:
+        stranger.close()
+        nobody.close()
 
 
 def directories(root: Path) -> dict[str, str]:
@@ -61,20 +106,12 @@ def wait_for_isr(bootstrap: str, size: int, seconds: float) -> None:
 def test_a_worker_dies_and_comes_back_and_the_data_are_the_same(
     spark: StandaloneSpark, tmp_path: Path
 ) -> None:
-    running = SparkCluster(
-        tmp_path / "driver",
-        port=free_port(),
-        properties="cluster.conf",
-        conf={
-            "spark.master": spark.url,
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.ui.enabled": "false",
-            "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-        },
-    )
+    running = application(spark, tmp_path / "driver", spark.secret)
     try:
         running.start()
+        assert "spark.authenticate is not set" not in running.log()
+        assert "the Spark UI asks nobody" not in running.log()
+        assert SECRETS.findall(shown_to_every_user(running)) == []
         bootstrap = running.bootstrap
         # Each host keeps its own brokers; the driver's root holds the controller alone.
         assert len(directories(spark.root(0))) == 2
@@ -100,6 +137,11 @@ def test_a_worker_dies_and_comes_back_and_the_data_are_the_same(
         assert running.cluster_id == identity
         assert values(bootstrap) == list(range(900))
         wait_for_isr(bootstrap, 3, 40)
+        logs = [*tmp_path.glob("*.log"), *tmp_path.glob("work-*/app-*/*/std*")]
+        assert len(logs) > 5
+        assert {log.name: SECRETS.findall(log.read_text(errors="replace")) for log in logs} == {
+            log.name: [] for log in logs
+        }
         identities = {n: directories(spark.root(n)) for n in (0, 1)}
         assert {name for found in identities.values() for name in found} == {
             name for found in before.values() for name in found

@@ -73,9 +73,16 @@ class SparkCluster:
         port: int,
         conf: dict[str, str] | None = None,
         properties: str = "local.conf",
+        secret: str = "",
     ) -> None:
+        """`secret`: of Spark's own RPC, in a copy of the properties that nobody else can read."""
         self.data_dir, self.port = data_dir, port
         self._properties = ROOT / "spark-conf" / properties
+        if secret:
+            shipped = self._properties.read_text()
+            self._properties = data_dir.with_suffix(".conf")
+            self._properties.touch(0o600)
+            self._properties.write_text(f"{shipped}\nspark.authenticate.secret {secret}\n")
         self._log = data_dir.parent / f"{data_dir.name}-spark.log"
         self.bootstrap = f"127.0.0.1:{port}"
         self._conf = conf or {}

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyspark
 
 from pylog.clock import SYSTEM_CLOCK
 from tests.verify.kills import free_port
-from tests.verify.spark_cluster import alive, descendants
+from tests.verify.spark_cluster import ROOT, alive, descendants
 
 SPARK_HOME = Path(pyspark.__file__).parent
 START_SECONDS_MAX = 40.0
 
 
 class StandaloneSpark:
-    """Use as a context manager. Workers count from 0; `cores[k]` is what worker k offers."""
+    """Use as a context manager. Workers count from 0; `cores[k]` is what worker k offers. Master
+    and workers run by `spark-conf/standalone.conf`, with a secret that applications must have.
+    """
 
     def __init__(self, folder: Path, cores: Sequence[int]) -> None:
         self._folder = folder
@@ -31,6 +35,16 @@ class StandaloneSpark:
         self._page = free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.url = f"spark://127.0.0.1:{self._port}"
+        self.secret = secrets.token_hex(32)
+        self.rest_port = free_port()
+        """The port of submissions without a secret, if it were open."""
+        self._properties = folder / "standalone.conf"
+        self._properties.touch(0o600)
+        self._properties.write_text(
+            f"{(ROOT / 'spark-conf/standalone.conf').read_text()}\n"
+            f"spark.authenticate.secret {self.secret}\n"
+            f"spark.master.rest.port {self.rest_port}\n"
+        )
 
     def root(self, worker: int) -> Path:
         """The data root of the executors of one worker."""
@@ -43,8 +57,7 @@ class StandaloneSpark:
                 "org.apache.spark.deploy.master.Master",
                 *("--host", "127.0.0.1", "--port", str(self._port)),
                 *("--webui-port", str(self._page)),
-                # The key is the master's own: what an application says of it has no effect.
-                options="-Dspark.deploy.maxExecutorRetries=-1",
+                *("--properties-file", str(self._properties)),
             )
             self._wait_for_workers(0)
             for worker in range(len(self._cores)):
@@ -68,6 +81,7 @@ class StandaloneSpark:
             *("--webui-port", str(free_port())),
             *("--cores", str(self._cores[worker]), "--memory", "8g"),
             *("--work-dir", str(self._folder / f"work-{worker}")),
+            *("--properties-file", str(self._properties)),
             self.url,
             data_root=self.root(worker),
         )
@@ -86,8 +100,17 @@ class StandaloneSpark:
 
     def live_workers(self) -> int:
         """The number of workers that the master has, from its page."""
+        return int(self._state()["aliveworkers"])
+
+    def applications(self) -> list[str]:
+        """The names of the applications that run, or did."""
+        state = self._state()
+        return [each["name"] for each in [*state["activeapps"], *state["completedapps"]]]
+
+    def _state(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as page:
-            return int(json.load(page)["aliveworkers"])
+            state: dict[str, Any] = json.load(page)
+            return state
 
     def logs(self) -> str:
         """The ends of all logs, for a failure's message."""
@@ -119,14 +142,13 @@ class StandaloneSpark:
         name: str,
         main: str,
         *arguments: str,
-        options: str = "",
         data_root: Path | None = None,
     ) -> None:
         environment = {
             **os.environ,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {options}",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             "PYSPARK_PYTHON": sys.executable,
         }
         environment.pop("PYLOG_DATA_DIR", None)
@@ -149,7 +171,7 @@ class StandaloneSpark:
             try:
                 if self.live_workers() >= count:
                     return
-            except OSError:
-                pass  # the master is not there yet
+            except (OSError, json.JSONDecodeError):
+                pass  # the master is not there yet, or its page has no figures yet
             assert SYSTEM_CLOCK.monotonic_ms() < deadline, self.logs()
             SYSTEM_CLOCK.sleep(0.1)

@@ -76,10 +76,24 @@ def test_what_spark_offers_to_strangers_is_told(conf: dict[str, str], begins: li
     ]
 
 
-def test_the_shipped_configurations_leave_no_kill_links() -> None:
+@pytest.mark.parametrize("name", ["cluster.conf", "standalone.conf"])
+def test_the_shipped_configurations_keep_strangers_from_sparks_ports(name: str) -> None:
+    conf = conf_file(name)
+    assert conf["spark.authenticate"] == conf["spark.network.crypto.enabled"] == "true"
+    assert conf["spark.network.crypto.cipher"] == "AES/GCM/NoPadding"
+    assert conf["spark.ui.killEnabled"] == "false"
+    assert "spark.authenticate.secret" not in conf, "everybody would know it"
+    if name == "standalone.conf":
+        assert conf["spark.master.rest.enabled"] == "false"
+        assert conf["spark.deploy.maxExecutorRetries"] == "-1"
+    else:
+        assert conf["spark.ui.enabled"] == "false"
+
+
+def test_the_shipped_configurations_leave_no_door_open() -> None:
     assert open_doors(conf_file("local.conf")) == []
-    told = open_doors({**conf_file("cluster.conf"), "spark.master": "yarn"})
-    assert not any("kill links" in text for text in told)
+    for master in ("yarn", "spark://h:7077", "k8s://https://api:6443"):
+        assert open_doors({**conf_file("cluster.conf"), "spark.master": master}) == []
     assert any("kill links" in text for text in open_doors({"spark.master": "yarn"}))
 
 
