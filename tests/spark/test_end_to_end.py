@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 
-from pylog import AdminClient, LocalCluster, NewTopic, TopicPartition
+from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, TopicPartition
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.integration]
 
@@ -37,6 +38,48 @@ def read(spark: SparkSession, cluster: LocalCluster, topic: str, **options: str)
 def write(frame: DataFrame, cluster: LocalCluster, topic: str, **options: str) -> None:
     writer = frame.write.format("pylog").mode("append").option("topic", topic)
     writer.options(**{"pylog.bootstrap.servers": cluster.bootstrap_servers, **options}).save()
+
+
+class Bomb:
+    """Makes a file where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self._path,)
+
+
+def test_a_pickle_stays_the_bytes_that_it_is(
+    spark: SparkSession, cluster: LocalCluster, admin: AdminClient, tmp_path: Path
+) -> None:
+    burnt = tmp_path / "burnt"
+    bomb = pickle.dumps(Bomb(burnt))
+    pickle.loads(bomb)
+    assert burnt.exists()
+    burnt.unlink()
+    admin.create_topics([NewTopic("bombs", 1, 3), NewTopic("bombs-copied", 1, 3)])
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send("bombs", bomb, bomb, headers=[("py-pickle", bomb)]).result(30)
+    (row,) = read(spark, cluster, "bombs", includeHeaders="true").collect()
+    ((name, header),) = row["headers"]
+    assert (bytes(row["key"]), bytes(row["value"])) == (bomb, bomb)
+    assert (name, bytes(header)) == ("py-pickle", bomb)
+    copied = read(spark, cluster, "bombs", includeHeaders="true")
+    write(copied.select("key", "value", "headers"), cluster, "bombs-copied")
+    for topic in ("bombs", "bombs-copied"):
+        where = {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest"}
+        with Consumer(topic, **where) as consumer:
+            (record,) = consumer.poll(20)
+        assert (record.key, record.value) == (bomb, bomb)
+        assert record.headers == [("py-pickle", bomb)]
+        with Consumer(topic, **where) as consumer:
+            table = consumer.poll_arrow(20, include_headers=True)
+        assert table["value"].to_pylist() == [bomb]
+        with Consumer(topic, **where) as consumer:
+            (theirs,) = consumer.to_pandas()["value"]
+        assert theirs == bomb
+    assert not burnt.exists()
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])

@@ -59,6 +59,26 @@ def test_nothing_that_comes_from_outside_can_become_code() -> None:
     assert found == set()
 
 
+RUN_TEXT = {
+    "eval", "exec", "yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.full_load",
+    "pandas.read_pickle", "pd.read_pickle", "joblib.load", "torch.load",
+}  # fmt: skip
+
+
+def test_no_text_is_run() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node.func)}"
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and (
+            ast.unparse(node.func) in RUN_TEXT
+            or any(given.arg == "allow_pickle" for given in node.keywords)
+        )
+    }
+    assert found == set()
+
+
 def imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
