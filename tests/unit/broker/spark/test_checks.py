@@ -81,6 +81,7 @@ def test_the_shipped_configurations_keep_strangers_from_sparks_ports(name: str) 
     conf = conf_file(name)
     assert conf["spark.authenticate"] == conf["spark.network.crypto.enabled"] == "true"
     assert conf["spark.network.crypto.cipher"] == "AES/GCM/NoPadding"
+    assert conf["spark.network.crypto.saslFallback"] == "false"
     assert conf["spark.ui.killEnabled"] == "false"
     assert "spark.authenticate.secret" not in conf, "everybody would know it"
     if name == "standalone.conf":
