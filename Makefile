@@ -91,7 +91,7 @@ slow-follower: setup ## 100 times a follower that is stopped, for a moment or fo
 
 go-client: setup ## the client in Go of examples/go: generated, built in build/go, and tried; needs Go
 	$(PY) tools/go_client.py
-	$(PYTEST) -m integration -n 0 tests/integration/test_go_client.py
+	$(PYTEST) -m go -n 0 tests/go
 
 console-browser: setup ## the console in a real Chromium; needs chromium, chromedriver and npm
 	@mkdir -p build/axe

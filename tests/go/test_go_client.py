@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,16 +12,11 @@ from pylog import AdminClient, Consumer, LocalCluster, NewTopic
 from pylog.records.murmur2 import murmur2
 from tools import go_client
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.go
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("go") is None:
-        pytest.skip("Go is not installed")
-    source = Path(go_client.ROOT / "examples/go")
-    if subprocess.run(["go", "mod", "download"], cwd=source, check=False).returncode:
-        pytest.skip("the modules of examples/go cannot be fetched")
     return go_client.build(tmp_path_factory.mktemp("go"))
 
 
