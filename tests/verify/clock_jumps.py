@@ -33,7 +33,7 @@ from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import PylogError
 from tests.fakes.waiting import eventually
 from tests.verify.load import Verdict
-from tests.verify.loaded_cluster import BROKERS, PARTITIONS, TOPIC, LoadedCluster
+from tests.verify.loaded_topic import BROKERS, PARTITIONS, TOPIC, LoadedTopic, replica_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIBRARY: Final = "faketime/libfaketimeMT.so.1"
@@ -191,9 +191,8 @@ class Findings:
 class Trial:
     """The cluster, those who work with it, and its clocks."""
 
-    def __init__(self, loaded: LoadedCluster, stack: ExitStack, rng: random.Random) -> None:
-        assert isinstance(loaded.cluster, FakedCluster)
-        self._loaded, self._cluster, self._rng = loaded, loaded.cluster, rng
+    def __init__(self, cluster: FakedCluster, loaded: LoadedTopic, stack: ExitStack) -> None:
+        self._cluster, self._loaded = cluster, loaded
         self.findings = Findings()
         loaded.admin.create_topics(NewTopic(TRANSFERS, 1, len(BROKERS)))
         for name in IDLE:
@@ -291,7 +290,8 @@ class Trial:
 
     def _replicas(self) -> list[Path]:
         partitions = [TopicPartition(TOPIC, n) for n in range(PARTITIONS)]
-        return [self._loaded.replica(broker, tp) for broker in BROKERS for tp in partitions]
+        replica = replica_of(self._cluster.data_dir)
+        return [replica(broker, tp) for broker in BROKERS for tp in partitions]
 
     def _firsts(self) -> dict[Path, str]:
         """The first segment of each replica."""
@@ -301,25 +301,23 @@ class Trial:
         return {replica: len(list(replica.glob("*.log"))) for replica in self._replicas()}
 
 
-def run(jumps: Sequence[tuple[int, int]], rng: random.Random, faketime: str) -> Findings:
+def run(jumps: Sequence[tuple[int, int]], faketime: str) -> Findings:
     """Whose clock is set, and by how much: one after another."""
-    with tempfile.TemporaryDirectory(prefix="pylog-clocks-") as folder, ExitStack() as stack:
-        loaded = stack.enter_context(
-            LoadedCluster(
-                Path(folder),
-                rate=RATE,
-                topic_config=_TOPIC_CONFIG,
-                start=lambda data: FakedCluster(data, faketime),
-            )
-        )
+    with (
+        tempfile.TemporaryDirectory(prefix="pylog-clocks-") as folder,
+        FakedCluster(Path(folder), faketime) as cluster,
+        LoadedTopic(cluster.bootstrap_servers, rate=RATE, config=_TOPIC_CONFIG) as loaded,
+    ):
         with ExitStack() as workers:
-            trial = Trial(loaded, workers, rng)
+            trial = Trial(cluster, loaded, workers)
             for whose, by_s in jumps:
                 trial.jump(whose, by_s)
-        findings = trial.findings
-        findings.verdict, wrong = loaded.end()
+        findings, data = trial.findings, cluster.data_dir
+        findings.verdict, wrong = loaded.end(
+            cluster.close, replica_of(data), data.glob("logs/*.log")
+        )
         findings.wrong += wrong
-        said = [loaded.cluster.data_dir / "logs" / f"broker-{broker}.log" for broker in BROKERS]
+        said = [data / "logs" / f"broker-{broker}.log" for broker in BROKERS]
         seen = sum(log.read_text().count("the clock was set") for log in said)
         if not seen and any(whose != CONTROLLER and abs(by) >= HOUR_S for whose, by in jumps):
             findings.wrong.append("no broker saw its clock jump: is libfaketime at work?")
@@ -350,8 +348,7 @@ def main() -> int:
         print("skipped: libfaketime is not installed (Debian's package faketime)")
         return 0
     print(f"seed {options.seed}", flush=True)
-    rng = random.Random(options.seed)
-    findings = run(plan(options.jumps, rng), rng, faketime)
+    findings = run(plan(options.jumps, random.Random(options.seed)), faketime)
     print(
         f"{findings.jumps} jumps: {findings.verdict}; elections {findings.elections}, expired "
         f"{findings.expired}, segments deleted early {findings.deleted}"

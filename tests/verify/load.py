@@ -47,7 +47,14 @@ class VerifiableProducer:
     """Sends `rate` records a second round-robin over the partitions, acks=all, until closed."""
 
     def __init__(
-        self, bootstrap: str, topic: str, partitions: int, *, name: str = "p0", rate: int = 500
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        *,
+        name: str = "p0",
+        rate: int = 500,
+        request_timeout_ms: int = 5_000,
     ) -> None:
         self.topic, self.partitions, self.name, self._rate = topic, partitions, name, rate
         self.acks: list[Ack] = []
@@ -58,7 +65,7 @@ class VerifiableProducer:
             acks="all",
             linger_ms=0,
             delivery_timeout_ms=120_000,
-            request_timeout_ms=5_000,
+            request_timeout_ms=request_timeout_ms,
             max_block_ms=60_000,
         )
         self._stop = threading.Event()

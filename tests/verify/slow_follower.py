@@ -21,13 +21,12 @@ import sys
 import tempfile
 import urllib.request
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from pylog import LocalCluster
 from pylog.clock import SYSTEM_CLOCK
 from tests.verify.load import Verdict
-from tests.verify.loaded_cluster import BROKERS, PARTITIONS, LoadedCluster
+from tests.verify.loaded_topic import BROKERS, PARTITIONS, LoadedTopic, replica_of
 
 RATE: Final = 300
 LAG_MS: Final = 2_000
@@ -82,8 +81,8 @@ class Findings:
 class Trial:
     """The cluster, and what happens to its follower."""
 
-    def __init__(self, loaded: LoadedCluster) -> None:
-        self._loaded = loaded
+    def __init__(self, cluster: LocalCluster, loaded: LoadedTopic) -> None:
+        self._cluster, self._loaded = cluster, loaded
         self.findings = Findings()
 
     def round(self, fault: Fault) -> None:
@@ -126,7 +125,7 @@ class Trial:
 
     def _strike(self, fault: Fault) -> int:
         """When the follower was stopped for the last time."""
-        pid, stopped_ms = self._loaded.pid(FOLLOWER), 0
+        pid, stopped_ms = self._cluster._nodes[FOLLOWER]._process.pid, 0
         for _ in range(fault.times):
             stopped_ms = _now_ms()
             os.kill(pid, signal.SIGSTOP)
@@ -156,7 +155,7 @@ class Trial:
         """As the brokers count them, all that there were."""
         changes = 0
         for broker in set(BROKERS) - {FOLLOWER}:
-            url = self._loaded.cluster.metrics_urls[broker]
+            url = self._cluster.metrics_urls[broker]
             with urllib.request.urlopen(f"{url}/metrics", timeout=30) as page:
                 text = page.read().decode()
             found = re.findall(r"^pylog_isr_(?:shrinks|expands)_total (\S+)$", text, re.MULTILINE)
@@ -172,18 +171,16 @@ def run(faults: list[Fault]) -> Findings:
     """One round with each."""
     with (
         tempfile.TemporaryDirectory(prefix="pylog-slow-") as folder,
-        LoadedCluster(
-            Path(folder),
-            rate=RATE,
-            start=lambda data: LocalCluster(len(BROKERS), data, _CONFIG),
-            replicas=REPLICAS,
-        ) as loaded,
+        LocalCluster(len(BROKERS), folder, _CONFIG) as cluster,
+        LoadedTopic(cluster.bootstrap_servers, rate=RATE, replicas=REPLICAS) as loaded,
     ):
-        trial = Trial(loaded)
+        trial = Trial(cluster, loaded)
         for fault in faults:
             trial.round(fault)
         findings = trial.findings
-        findings.verdict, wrong = loaded.end()
+        findings.verdict, wrong = loaded.end(
+            cluster.close, replica_of(cluster.data_dir), cluster.data_dir.glob("logs/*.log")
+        )
         findings.wrong += wrong
     return findings
 

@@ -1,17 +1,17 @@
-"""Three brokers on loopback and a verifiable load over all of them, for trials that disturb them.
+"""A topic on three brokers and a verifiable load over all of it, for trials that disturb them.
 
 Here: starting, waiting, and judging at the end. The disturbances are the trials' own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
-from pylog import AdminClient, LocalCluster, NewTopic, TopicPartition
+from pylog import AdminClient, NewTopic, TopicPartition
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import PylogError
 from pylog.model import PartitionDescription
@@ -21,7 +21,7 @@ from tests.verify.load import Verdict, VerifiableProducer, check, wrongs
 BROKERS: Final = (1, 2, 3)
 TOPIC: Final = "verified"
 PARTITIONS: Final = 6
-HEAL_SECONDS: Final = 60.0
+HEAL_SECONDS: Final = 90.0
 
 
 class Lead(NamedTuple):
@@ -31,37 +31,43 @@ class Lead(NamedTuple):
     epoch: int
 
 
-class LoadedCluster:
+class LoadedTopic:
     """Use as a context manager, from one thread."""
 
     def __init__(
         self,
-        folder: Path,
+        servers: str,
         *,
         rate: int,
-        start: Callable[[Path], LocalCluster],
-        topic_config: Mapping[str, str] | None = None,
+        config: Mapping[str, str] | None = None,
         replicas: Mapping[int, Sequence[int]] | None = None,
+        request_timeout_ms: int = 5_000,
     ) -> None:
-        """`start` makes the cluster, in the folder that it is given. `replicas`: of each partition,
-        its leader first; None: as the controller places them.
-        """
-        self._data, self._rate, self._start = folder / "data", rate, start
+        """`replicas`: of each partition, its leader first; None: as the controller places them."""
+        self.servers = servers
+        self._rate, self._request_timeout_ms = rate, request_timeout_ms
         if replicas is None:
-            self._topic = NewTopic(TOPIC, PARTITIONS, len(BROKERS), config=topic_config or {})
+            self._topic = NewTopic(TOPIC, PARTITIONS, len(BROKERS), config=config or {})
         else:
-            self._topic = NewTopic(TOPIC, replica_assignment=replicas, config=topic_config or {})
+            self._topic = NewTopic(TOPIC, replica_assignment=replicas, config=config or {})
         self._stack = ExitStack()
-        self.cluster: LocalCluster
         self.admin: AdminClient
         self.load: VerifiableProducer
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self.cluster = stack.enter_context(self._start(self._data))
-            self.admin = stack.enter_context(AdminClient(bootstrap_servers=self.servers))
+            # A broker that was cut off knows what was so before.
+            self.admin = stack.enter_context(
+                AdminClient(bootstrap_servers=self.servers, client_routing="gateway")
+            )
             self.admin.create_topics(self._topic)
-            self.load = VerifiableProducer(self.servers, TOPIC, PARTITIONS, rate=self._rate)
+            self.load = VerifiableProducer(
+                self.servers,
+                TOPIC,
+                PARTITIONS,
+                rate=self._rate,
+                request_timeout_ms=self._request_timeout_ms,
+            )
             stack.callback(self.load.stop)
             self._stack = stack.pop_all()
         return self
@@ -73,19 +79,6 @@ class LoadedCluster:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
-
-    @property
-    def servers(self) -> str:
-        """For clients."""
-        return self.cluster.bootstrap_servers
-
-    def pid(self, broker: int) -> int:
-        """The process of a broker."""
-        return self.cluster._nodes[broker]._process.pid
-
-    def replica(self, broker: int, tp: TopicPartition) -> Path:
-        """The directory of a replica."""
-        return self._data / f"broker-{broker}" / str(tp)
 
     # ---- what is going on -----------------------------------------------------------------------
 
@@ -131,29 +124,35 @@ class LoadedCluster:
 
     # ---- the end --------------------------------------------------------------------------------
 
-    def end(self) -> tuple[Verdict, list[str]]:
-        """Stop the load and the brokers, read everything back, and compare the replicas; the
-        verdict, and all that is wrong.
+    def end(
+        self,
+        stop: Callable[[], None],
+        replica: Callable[[int, TopicPartition], Path],
+        logs: Iterable[Path],
+    ) -> tuple[Verdict, list[str]]:
+        """Stop the load, read everything back, `stop` the brokers, compare the replicas, which
+        `replica` finds by broker, and look into the processes' logs; the verdict, and all that is
+        wrong.
         """
         self.load.close()
         verdict = check(self.load, self.servers)
         ends = self.admin.list_offsets(
             {TopicPartition(TOPIC, n): "latest" for n in range(PARTITIONS)}
         )
-        self.cluster.close()
+        stop()
         wrong = wrongs(verdict)
         for tp, end in ends.items():
             assert end is not None
-            places = {broker: self.replica(broker, tp) for broker in BROKERS}
+            places = {broker: replica(broker, tp) for broker in BROKERS}
             if different := difference(places, end.offset):
                 wrong.append(f"{tp}: {different}")
         if self.load.failed:
             some = dict(list(self.load.failed.items())[:3])
             wrong.append(f"{len(self.load.failed)} sends failed: {some}")
-        return verdict, wrong + defects(sorted((self._data / "logs").glob("*.log")))
+        return verdict, wrong + _defects(logs)
 
 
-def defects(logs: Sequence[Path]) -> list[str]:
+def _defects(logs: Iterable[Path]) -> list[str]:
     """What no process may write to its log."""
     found = []
     for log in logs:
@@ -162,3 +161,8 @@ def defects(logs: Sequence[Path]) -> list[str]:
             if (at := text.find(word)) >= 0:
                 found.append(f"{log.name}: {text[max(0, at - 200) : at + 1500]}")
     return found
+
+
+def replica_of(data: Path) -> Callable[[int, TopicPartition], Path]:
+    """The replicas' directories where all brokers of a `LocalCluster` have theirs."""
+    return lambda broker, tp: data / f"broker-{broker}" / str(tp)
