@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes clock-jumps slow-follower sim variants variants-beside integration spark kills disks groups shares transactions exactly-once flood kafka-tools go-client console-browser notebook lint proto docs site bench peers audit wheel
+.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes clock-jumps slow-follower cut-brokers sim variants variants-beside integration spark kills disks groups shares transactions exactly-once flood kafka-tools go-client console-browser notebook lint proto docs site bench peers audit wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -88,6 +88,9 @@ clock-jumps: setup ## 100 jumps of the clocks of brokers and controller under lo
 
 slow-follower: setup ## 100 times a follower that is stopped, for a moment or for long, under load
 	$(PY) -m tests.verify.slow_follower --rounds 100 $(if $(SEED),--seed $(SEED))
+
+cut-brokers: setup ## 200 times a broker that is cut off for 5 to 60 s, one way or both, under load; needs root
+	$(PY) -m tests.verify.cut_brokers --cuts 200 --seconds 5 60 $(if $(SEED),--seed $(SEED))
 
 go-client: setup ## the client in Go of examples/go: generated, built in build/go, and tried; needs Go
 	$(PY) tools/go_client.py

@@ -2,90 +2,26 @@
 
     unshare --net python tests/integration/scripts/cut_off_brokers.py FOLDER
 
-This network is a bridge with the controller and the clients on it, and one broker behind each of
-three links. Prints what was seen. Needs root.
+Prints what was seen. Needs root.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 from pylog import AdminClient, Consumer, NewTopic, Producer, TopicPartition
+from tests.fakes.cut_networks import GATEWAY, CutNetwork, Host
 from tests.fakes.waiting import eventually
 
-HERE = "10.77.0.10"
-GATEWAY = f"{HERE}:9092"
 PATIENT: dict[str, Any] = {"bootstrap_servers": GATEWAY, "bootstrap_timeout_ms": 240_000}
 T0 = TopicPartition("t", 0)
-SETTINGS = (
-    "--config", "min.insync.replicas=2", "--config", "replica.lag.time.max.ms=2000",
-    "--config", "broker.claim.wait.ms=0",
-)  # fmt: skip
+SETTINGS = {"min.insync.replicas": "2", "replica.lag.time.max.ms": "2000"}
 
-folder = Path(sys.argv[1])
-secret = folder / "secret"
-secret.write_text(secrets.token_hex(32))
-secret.chmod(0o600)
 seen: dict[str, object] = {}
-
-
-def ip(*arguments: str, inside: int | None = None) -> None:
-    into = [] if inside is None else ["nsenter", "-t", str(inside), "-n"]
-    subprocess.run([*into, "ip", *arguments], check=True)
-
-
-def python(module: str, name: str, *arguments: str) -> list[str]:
-    return [
-        sys.executable, "-m", module, "--data-dir", str(folder / name), "--allow-plaintext",
-        "--secret-file", str(secret), "--parent-pid", str(os.getpid()), *SETTINGS, *arguments,
-    ]  # fmt: skip
-
-
-class Host:
-    """A broker's process, in a network of its own with one link to the bridge."""
-
-    def __init__(self, number: int) -> None:
-        self.address = f"10.77.0.{number}"
-        self.link = f"hub{number}"
-        command = python(
-            "pylog_broker.node", f"host-{number}", "--controller", GATEWAY,
-            "--listen", f"{self.address}:9092", "--replication-listen", f"{self.address}:9093",
-            "--stream-listen", f"{self.address}:9094",
-        )  # fmt: skip
-        log = (folder / f"host-{number}.log").open("wb")
-        waits = ["unshare", "--net", "sh", "-c", 'read _; exec "$@"', "sh", *command]
-        self.process = subprocess.Popen(waits, stdin=subprocess.PIPE, stderr=log, stdout=log)
-        pid = self.process.pid
-        own = Path("/proc/self/ns/net").readlink()
-        eventually(10, lambda: Path(f"/proc/{pid}/ns/net").readlink() != own, "a network")
-        ip("link", "add", self.link, "type", "veth", "peer", "name", "way", "netns", str(pid))
-        ip("link", "set", self.link, "master", "bridge", "up")
-        ip("link", "set", "lo", "up", inside=pid)
-        ip("addr", "add", f"{self.address}/24", "dev", "way", inside=pid)
-        ip("link", "set", "way", "up", inside=pid)
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"\n")
-        self.process.stdin.close()
-
-    def cut(self) -> None:
-        """Reach nobody, and be reached by nobody."""
-        ip("link", "set", self.link, "down")
-
-    def join(self) -> None:
-        ip("link", "set", self.link, "up")
-
-    def lose(self, other: Host, *, lost: bool) -> None:
-        """Send nothing to another host; or again."""
-        verb = "add" if lost else "del"
-        ip("route", verb, "blackhole", f"{other.address}/32", inside=self.process.pid)
 
 
 class Load:
@@ -115,27 +51,12 @@ class Load:
 
 
 def main() -> None:
-    ip("link", "set", "lo", "up")
-    ip("link", "add", "bridge", "type", "bridge")
-    ip("addr", "add", f"{HERE}/24", "dev", "bridge")
-    ip("link", "set", "bridge", "up")
-    log = (folder / "controller.log").open("wb")
-    command = python("pylog_broker.head", "controller", "--brokers", "3", "--listen", GATEWAY)
-    processes = [subprocess.Popen(command, stderr=log, stdout=log)]
-    hosts: dict[int, Host] = {}
-    try:
-        for number in (1, 2, 3):
-            hosts[number] = Host(number)
-            processes.append(hosts[number].process)
-        with (
-            AdminClient(**PATIENT, default_api_timeout_ms=90_000) as admin,
-            Producer(**PATIENT, linger_ms=0, delivery_timeout_ms=120_000) as sender,
-        ):
-            run(admin, sender, hosts)
-    finally:
-        for process in processes:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+    with (
+        CutNetwork(Path(sys.argv[1]), SETTINGS) as network,
+        AdminClient(**PATIENT, default_api_timeout_ms=90_000) as admin,
+        Producer(**PATIENT, linger_ms=0, delivery_timeout_ms=120_000) as sender,
+    ):
+        run(admin, sender, network.hosts)
     sys.stdout.write(json.dumps(seen))
 
 
