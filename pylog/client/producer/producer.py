@@ -5,6 +5,7 @@ does before a record is in its batch. The other half is `producer_loop`.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from sys import getrefcount
@@ -569,8 +570,9 @@ class Producer(Closing, Shown):
     # ---- waiting ------------------------------------------------------------------------------
 
     def flush(self, timeout: float | None = None) -> None:
-        """Return when everything sent before is acknowledged or failed; RequestTimedOut after
-        `timeout` seconds. The handle of a failed record has its error; `flush` raises none of them.
+        """Return when everything sent before is acknowledged or failed, and its callbacks have run;
+        RequestTimedOut after `timeout` seconds. The handle of a failed record has its error;
+        `flush` raises none of them.
         """
         self._thread.check_here("the producer")
         if self._thread.is_current():
@@ -590,6 +592,12 @@ class Producer(Closing, Shown):
                     f"are not acknowledged after {timeout} s, the first in "
                     f"{batch.topic_partition}"
                 )
+        # A batch is done before the loop runs its callbacks; what the loop is told now comes later.
+        told = threading.Event()
+        self._thread.call(told.set)
+        left = None if deadline is None else (deadline - self._clock.monotonic_ms()) / 1000
+        if not told.wait(left) and limit_s:  # without any time it only looks
+            raise errors.RequestTimedOut(f"flush: callbacks have not ended after {timeout} s")
 
     def partitions_for(self, topic: str) -> list[int]:
         """The topic's partition numbers."""

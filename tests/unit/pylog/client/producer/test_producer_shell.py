@@ -334,6 +334,29 @@ def test_a_flush_that_takes_too_long_says_what_is_missing(cluster: FakeCluster) 
     p.close(0)
 
 
+def test_a_flush_returns_when_callbacks_have_run(cluster: FakeCluster) -> None:
+    runs, goes_on = threading.Event(), threading.Event()
+    told: list[RecordMetadata | None] = []
+
+    def slow(metadata: RecordMetadata | None, _error: Exception | None) -> None:
+        runs.set()
+        goes_on.wait(10)
+        told.append(metadata)
+
+    with producer(cluster) as p:
+        handle = p.send("one", b"x", on_delivery=slow)
+        assert runs.wait(10)
+        assert handle.done()
+        with pytest.raises(errors.RequestTimedOut, match="callbacks have not ended"):
+            p.flush(0.05)
+        p.flush(0)
+        flushes = threading.Thread(target=p.flush, args=(10,))
+        flushes.start()
+        goes_on.set()
+        flushes.join()
+        assert told == [handle.result(0)]
+
+
 def test_without_acknowledgement_there_is_no_offset(cluster: FakeCluster) -> None:
     with producer(cluster, acks=0) as p:
         handles = [p.send("one", b"%d" % i) for i in range(500)]
