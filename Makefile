@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes clock-jumps slow-follower cut-brokers sim variants variants-beside integration spark kills disks groups shares transactions exactly-once flood kafka-tools go-client console-browser notebook lint proto docs site bench peers audit wheel
+.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes clock-jumps slow-follower cut-brokers sim variants variants-beside integration spark kills disks groups shares transactions exactly-once flood overload kafka-tools go-client console-browser notebook lint proto docs site bench peers audit wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -76,6 +76,9 @@ storage-model: setup ## 10,000 random lives of a log against plain Python, 10,00
 
 flood: setup ## 2,000 idle connections and 20,000 attempts under load, with 1,024 files
 	$(PY) -m tests.verify.flood
+
+overload: setup ## 30 parts of an overload by 200 producers and stopped readers, for the brokers' memory; half an hour
+	$(PY) -m tests.verify.overload
 
 storage-kills: setup ## 1,000 kills of a storage process, 500 inside the cleaner, 200 while records are deleted
 	$(PY) -m tests.verify.storage_kills --acks 1000 --cleaner 500 --deletions 200

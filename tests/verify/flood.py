@@ -102,9 +102,9 @@ class Findings:
 class Helper:
     """A process that waits for a line of JSON, does something, and answers with another."""
 
-    def __init__(self, role: str, *, nice: int = 0) -> None:
+    def __init__(self, role: str, *, module: str = "tests.verify.flood", nice: int = 0) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.verify.flood", "--role", role],
+            [sys.executable, "-m", module, "--role", role],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([f"{ROOT}/src", f"{ROOT}"])},
             stdin=subprocess.PIPE,
@@ -112,6 +112,11 @@ class Helper:
             text=True,
             preexec_fn=lambda: os.nice(nice) and None,
         )
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
 
     def tell(self, **what: Any) -> None:
         assert self._process.stdin is not None
@@ -270,7 +275,7 @@ def _log_lines(cluster: LocalCluster) -> dict[str, int]:
     return {log.name: log.read_bytes().count(b"\n") for log in logs}
 
 
-def _offline(cluster: LocalCluster) -> int:
+def offline_replicas(cluster: LocalCluster) -> int:
     count = 0
     for who, url in cluster.metrics_urls.items():
         if who != "controller":
@@ -320,7 +325,7 @@ def _flood(plan: Plan, cluster: LocalCluster, helpers: dict[str, Helper]) -> Fin
     findings.dead = [
         str(name) for name, process in processes.items() if process and not process.running
     ]
-    findings.offline = _offline(cluster)
+    findings.offline = offline_replicas(cluster)
     return findings
 
 
