@@ -224,6 +224,18 @@ def _with_members(
     return leaning
 
 
+def _grown_under_members(swarm: Swarm) -> Swarm:
+    """A topic grows when all members are there. Later none joins, or joins again, which would make
+    their group look at its topics.
+    """
+    members = _with_members(
+        "pause", protocols=CONSUMER, static_share=0.0, session_timeout_ms=20_000
+    )
+    return replace(
+        members(swarm), faults=("grow",), fault_interval_ms=4_000.0, partitions=1, log_dirs=1
+    )
+
+
 def _among(*faults: str, then: Callable[[Swarm], Swarm]) -> Callable[[Swarm], Swarm]:
     """The same, with these faults of brokers and administrators."""
 
@@ -287,8 +299,8 @@ GROUP_VARIANTS: dict[str, Variant] = {
     "epoch_stays": Variant(
         "A group's epoch does not go up when a topic grows",
         ((ConsumerProtocol, "on_topics_changed", _no_decision),),
-        leaning=_among("grow", then=_with_members("stall", protocols=CONSUMER, static_share=0.0)),
-        caught_by=6,
+        leaning=_grown_under_members,
+        caught_by=4,
         groups=True,
     ),
     "offsets_lost_between_slices": Variant(
@@ -371,7 +383,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
         leaning=_among(
             "recreate", "kill", then=_with_members("stall", "close", protocols=CONSUMER)
         ),
-        caught_by=14,
+        caught_by=38,
         groups=True,
     ),
     "reads_the_topic_before_of_the_name": Variant(
@@ -380,7 +392,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
         leaning=_among(
             "recreate", "kill", then=_with_members("stall", "close", protocols=CONSUMER)
         ),
-        caught_by=9,
+        caught_by=24,
         groups=True,
     ),
     "commits_to_whatever_has_the_name": Variant(
