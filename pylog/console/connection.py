@@ -1,7 +1,7 @@
 """HTTP/1.1 connections of browsers: a request has to be there in a while.
 
-Uvicorn bounds the time between requests, not the time of one: whoever opens all connections and
-sends a byte now and then would keep everybody else out (slowloris).
+Uvicorn bounds the time between requests, not the time of one: a client that opens all connections
+and sends a byte now and then would keep everybody else out (slowloris).
 """
 
 from __future__ import annotations

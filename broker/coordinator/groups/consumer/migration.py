@@ -7,8 +7,8 @@ Either way the group keeps its members, what each reads, and its epoch, which th
 calls its generation. The records of the one type end, and those of the other begin, in one append.
 
 A group that becomes a classic one again has to rebalance, as nobody of it knows that it leads, and
-so nobody looks after its topics. Its record has no leader until then: by that, whoever coordinates
-it has it rebalance.
+so nobody looks after its topics. Its record has no leader until then, and by that each coordinator
+sees that it must.
 
 Not here: what members of the classic protocol ask of a consumer group (`consumer.classic_members`).
 """
