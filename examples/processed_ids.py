@@ -49,7 +49,7 @@ class ProcessedIds:
 
 def id_of(record: Record) -> bytes:
     """The id that the producer gave the message."""
-    return next(value for name, value in record.headers if name == "id")
+    return next(value for name, value in record.headers if name == "id" and value is not None)
 
 
 def handle(record: Record) -> None:
