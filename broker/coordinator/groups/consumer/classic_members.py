@@ -85,7 +85,7 @@ class ClassicMembers:
                 f"{names} does not go with its members"
             )
         subscription = decode_subscription(request.protocols[0].metadata)
-        joining = self._joining(request, group)
+        joining = self._joining(request, group, owns_some=bool(subscription.owned))
         decision = Decision()
         asks_for_id = not request.member_id and request.instance_id is None
         if asks_for_id and request.requires_known_member_id:
@@ -120,7 +120,7 @@ class ClassicMembers:
         self._protocol.wake(group.group_id, decision)
         return decision
 
-    def _joining(self, request: JoinGroup, group: ConsumerGroup) -> _Joining:
+    def _joining(self, request: JoinGroup, group: ConsumerGroup, *, owns_some: bool) -> _Joining:
         member_id, instance_id = request.member_id, request.instance_id
         known = group.static.get(instance_id) if instance_id is not None else member_id
         if known is not None and known in group.members:
@@ -135,6 +135,10 @@ class ClassicMembers:
             return _Joining(back, known)
         if instance_id is not None and member_id:
             raise UnknownMemberId(f"group {group.group_id!r} has no static member {instance_id!r}")
+        if member_id and owns_some:
+            # It was put out and has not heard of it: others may have its partitions, and as a new
+            # member it would commit for them until it hears what it is given.
+            raise _unknown(group, member_id)
         self._protocol.check_size(group)
         return _Joining(ConsumerMember(member_id or request.new_member_id))
 

@@ -377,6 +377,21 @@ def test_a_classic_member_that_is_silent_or_does_not_join_again_is_dropped() -> 
     assert client.member_id not in consumer_group(shard).members
 
 
+def test_a_dropped_member_that_has_not_heard_of_it_does_not_join_with_what_it_owned() -> None:
+    """With the epoch of a new member it could commit for partitions that others read by now."""
+    shard, (member,) = classic(1)
+    other = Consumer(shard, "new")
+    settle(shard, member, other)
+    owned = member.owned
+    assert owned
+    shard.advance(SESSION_MS)
+    assert member.member_id not in consumer_group(shard).members
+    assert isinstance(member.join(), UnknownMemberId)
+    assert member.owned == owned  # it does not know until then
+    member.owned = ()
+    assert isinstance(member.join(), Joined)
+
+
 def test_a_classic_member_that_joins_and_does_not_sync_is_dropped() -> None:
     shard, (client,) = classic(1)
     Consumer(shard, "m").beat()
