@@ -38,10 +38,10 @@ class ProcessedIds:
                 "insert or ignore into processed_messages values (?)", (message,)
             ).rowcount
             yield bool(added)
-        except BaseException:
-            self._database.execute("rollback")
-            raise
-        self._database.execute("commit")
+            self._database.execute("commit")
+        finally:
+            if self._database.in_transaction:
+                self._database.execute("rollback")
 
     def close(self) -> None:
         self._database.close()
@@ -53,7 +53,7 @@ def id_of(record: Record) -> bytes:
 
 
 def handle(record: Record) -> None:
-    """What shall happen once."""
+    """The worker does this once for each id."""
     print(f"handled {id_of(record).decode()}")
 
 

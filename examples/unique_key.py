@@ -4,8 +4,8 @@
 
 Records are orders: the key is the order's number, the value an amount. A producer that sends one
 again, or a worker that dies between the database's commit and the group's, has it delivered twice;
-the second insert fails, and nothing else happens. Where results have no key of their own,
-`processed_ids.py` keeps the ids of messages.
+the database refuses the second insert, and nothing else happens. `processed_ids.py` keeps the ids
+of messages, for results that have no key of their own.
 """
 
 from __future__ import annotations

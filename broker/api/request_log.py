@@ -1,5 +1,5 @@
-"""Where the time of each request goes: for the metrics, and for a line about each one where a
-reader of the log asks for it (`logging.level` with `pylog.request=DEBUG`).
+"""The time of each request and its parts: for the metrics, and for a line about each one when an
+operator asks for it (`logging.level` with `pylog.request=DEBUG`).
 
 Kafka's request log: who asked what, and where the time went. `queue`: from its last byte to its
 handler. `local`: in the handler. `remote`: for what it waited (other replicas, records to come).

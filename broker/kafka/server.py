@@ -161,7 +161,7 @@ class ReplicationServer:
         return self._gate.quotas
 
     def count(self, fetched: ReplicaFetched) -> None:
-        """What a follower's fetch is answered with."""
+        """Count the faults and the bytes of an answer to a follower."""
         counters = self.counters
         if fetched.failure is not None:
             counters.failed("FetchFollower", fetched.failure.code)

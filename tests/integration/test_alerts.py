@@ -295,7 +295,7 @@ def test_transactions_and_batches_that_nobody_ends(
 
 
 def test_each_alert_has_fired(request: pytest.FixtureRequest) -> None:
-    """Where the whole file ran."""
+    """It looks only when the whole file ran."""
     ran = {item.name for item in request.session.items if item.path == request.path}
     if {name for name in globals() if name.startswith("test_")} <= ran:
         of_disks = {"PylogDiskFilling", "PylogDiskErrors", "PylogNoRoom"}  # which takes root

@@ -283,7 +283,7 @@ class ShareGhost:
             self._waited.setdefault((led.key, offset), int(led.leader_epoch))
 
     def _has_come(self, led: LedSharePartition, offset: int) -> None:
-        """What becomes of the record is known by now."""
+        """The ghost knows by now what becomes of the record."""
         epoch = self._waited.pop((led.key, offset), None)
         if epoch is not None:
             self._sometimes["shares: record waited for its transaction"] += 1

@@ -192,7 +192,7 @@ class Locks:
         step: Step,
         heard: Observer,
     ) -> str:
-        """The reason why a record is done; it must have one. Where the group has a dead-letter
+        """Gives the reason why a record is done; it must have one. If the group has a dead-letter
         topic, no record that is given up is done before it is there.
         """
         limit = state.settings.delivery_count_limit

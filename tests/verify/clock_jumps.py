@@ -73,7 +73,7 @@ _TOPIC_CONFIG: Final = {
 
 
 def library() -> str | None:
-    """Where libfaketime is; None where it is not installed."""
+    """The path of libfaketime; None where it is not installed."""
     places = (Path("/usr/lib"), Path("/usr/lib64"), Path("/usr/local/lib"))
     found = [path for place in places for path in (place / LIBRARY, *place.glob(f"*/{LIBRARY}"))]
     return next((str(path) for path in found if path.exists()), None)
@@ -178,7 +178,7 @@ class Member:
 
 @dataclass
 class Findings:
-    """What came of the jumps."""
+    """The figures of a run."""
 
     jumps: int = 0
     elections: int = 0
@@ -250,7 +250,7 @@ class Trial:
         return []
 
     def _changes(self, before: dict[Path, str]) -> list[str]:
-        """What must not have happened."""
+        """The promises that the jumps broke."""
         admin, findings, wrong = self._loaded.admin, self.findings, list[str]()
         leads, lives = self._loaded.leads(), self._epochs()
         moved = {tp: lead for tp, lead in leads.items() if self._leads.get(tp, lead) != lead}

@@ -75,7 +75,7 @@ CUTS: Final = (
 
 @dataclass
 class Findings:
-    """What came of the cuts."""
+    """The figures of a run."""
 
     acks: list[int] = field(default_factory=list)
     healed_ms: list[int] = field(default_factory=list)

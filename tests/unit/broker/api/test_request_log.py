@@ -94,7 +94,7 @@ def test_a_unary_call_is_told_also_when_it_fails(caplog: pytest.LogCaptureFixtur
 
 
 def parts(counters: RequestCounters, api: str) -> dict[str, float]:
-    """Where the time went; the parts up to the answer are all of it."""
+    """The parts of the time; those up to the answer add up to all of it."""
     spent = counters.seconds[api]
     assert spent.queue + spent.local + spent.remote == pytest.approx(spent.sum)
     return {part: getattr(spent, part) for part in PARTS}
