@@ -1,4 +1,4 @@
-"""The code for Spark in docs/spark.md and the README runs as it stands there."""
+"""The code for Spark in the README, docs/spark.md and docs/from-kafka.md runs as it stands."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 SPARK_MD = (ROOT / "docs/spark.md").read_text()
+FROM_KAFKA = (ROOT / "docs/from-kafka.md").read_text()
 README = (ROOT / "README.md").read_text()
 ADDRESS = "127.0.0.1:9092"
 
@@ -53,7 +54,7 @@ def test_the_view(spark: SparkSession, cluster: FakeCluster) -> None:
 def test_the_rows_of_an_update(reads: Reads, cluster: FakeCluster) -> None:
     numbers(cluster, "a", 6)
     cluster.create_topic("counts")
-    block = written(SPARK_MD, r"```\n(def write\(frame, batch\):\n.*?)```")
+    block = written(FROM_KAFKA, r"```\n(def write\(frame, batch\):\n.*?)```")
     stream = reads.stream(startingOffsets="earliest")
     options = {"pylog.bootstrap.servers": ",".join(cluster.bootstrap_servers), "topic": "counts"}
     names = {
