@@ -249,6 +249,13 @@ def options_of_sinks() -> tuple[str, ...]:
     return (BOOTSTRAP, BOOTSTRAP_ALIAS, *SINK, *(PREFIX + key.name for key in SINK_CLIENT))
 
 
+NO_TABLE: Final = (
+    "a topic is no table: Spark does not hand the options of CREATE TABLE to formats in Python; "
+    "write CREATE TEMPORARY VIEW ... USING pylog OPTIONS (...)"
+)
+"""Spark adds `provider` to the options when such a table is made, and drops all when it is used."""
+
+
 def check_names(options: Mapping[str, str]) -> None:
     """That every option is known; UnknownOption names the nearest, OptionNotOffered what to use."""
     for name, text in options.items():
@@ -267,6 +274,8 @@ def check_name(name: str, text: str) -> str | None:
             f"path={value}: the format has no path; name topics with the option "
             "subscribe (to read) or topic (to write)"
         )
+    if lower == "provider":
+        raise UnknownOption(f"{name}={value}: {NO_TABLE}")
     setting = lower.removeprefix(KAFKA_PREFIX).removeprefix(PREFIX)
     prefixed = setting != lower
     if prefixed and (setting, text.strip().upper()) == ("security.protocol", "PLAINTEXT"):

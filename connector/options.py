@@ -36,6 +36,7 @@ from pylog_connector.option_names import (
     IDEMPOTENCY_RETENTION,
     KAFKA_PREFIX,
     LOCAL_READS,
+    NO_TABLE,
     OF_EXACTLY_ONCE,
     OF_PROGRESS,
     OWN,
@@ -476,9 +477,10 @@ def _bootstrap_option(given: Mapping[str, str]) -> str:
 def _bootstrap(given: Mapping[str, str]) -> tuple[Address, ...]:
     both = [given[name] for name in (BOOTSTRAP, BOOTSTRAP_ALIAS) if name in given]
     if not both:
+        of_a_table = "" if given else f"; if this is a table, {NO_TABLE}"
         raise MissingOption(
             f"{BOOTSTRAP} is missing: give host:port of brokers or of the gateway, separated by "
-            f"commas ({BOOTSTRAP_ALIAS} is taken as well)"
+            f"commas ({BOOTSTRAP_ALIAS} is taken as well){of_a_table}"
         )
     if len(both) == 2 and both[0] != both[1]:
         raise InvalidOption(

@@ -32,7 +32,13 @@ from pylog_connector.errors import OptionNotApplicable, SaveMode, SinkIdentity, 
 from pylog_connector.option_names import EXACTLY_ONCE, PROGRESS_GROUP
 from pylog_connector.options import SinkOptions
 from pylog_connector.plainly import plainly
-from pylog_connector.sink_identity import SinkBatchId, batch_of_job, batch_of_query, is_query
+from pylog_connector.sink_identity import (
+    SinkBatchId,
+    batch_of_job,
+    batch_of_query,
+    check_is_of_no_batch,
+    is_query,
+)
 from pylog_connector.staged import TaskReport
 from pylog_connector.staging import stage_batches
 from pylog_connector.writing import write_batches
@@ -73,7 +79,8 @@ class BatchWriter(DataSourceArrowWriter):
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written | Reported:
         """Write one task's rows; see `stage_batches` and `write_batches` for what it raises.
-        SaveMode where they are to fill a table of Spark's catalogue.
+        SaveMode where they are to fill a table of Spark's catalogue, SinkIdentity where they are of
+        a batch of a query that cannot be told.
         """
         context = TaskContext.get()
         check_is_no_table(context)
@@ -81,6 +88,7 @@ class BatchWriter(DataSourceArrowWriter):
             return Written(dict(write_batches(iterator, self._options, self._columns)))
         batch = batch_of_job(self._job, self._options)
         if context is not None and not batch.is_keyed:
+            check_is_of_no_batch(context.getLocalProperty)
             batch = batch_of_query(context.getLocalProperty, self._options) or batch
         if self._options.progress_groups and not is_query(batch.sink.query_id):
             raise OptionNotApplicable(

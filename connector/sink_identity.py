@@ -13,13 +13,15 @@ from typing import Final, NamedTuple
 
 from pylog.client.sinks.sink_types import KEEP_FOREVER, SinkKey
 from pylog_connector.errors import SinkIdentity
-from pylog_connector.option_names import EXACTLY_ONCE
+from pylog_connector.option_names import EXACTLY_ONCE, IDEMPOTENCY_KEY
 from pylog_connector.options import SinkOptions
 
 QUERY: Final = "sql.streaming.queryId"
 BATCH: Final = "streaming.sql.batchId"
 JOB_GROUP: Final = "spark.jobGroup.id"
 DESCRIPTION: Final = "spark.job.description"
+QUERYS_SESSION: Final = "spark.sql.streaming.internal.stateStore.partitions"
+"""Spark sets it in the sessions of streaming queries alone; tasks see the settings of sessions."""
 
 ALL_TOPICS: Final = "*"
 """The sink id where rows name their topics; no topic is called so."""
@@ -63,6 +65,20 @@ def batch_of_sink(properties: Properties, sink_id: str) -> SinkBatchId | None:
     if query is None or batch is None:
         return None
     return SinkBatchId(SinkKey(query, sink_id), _run_of(properties), int(batch))
+
+
+def check_is_of_no_batch(properties: Properties) -> None:
+    """SinkIdentity for a batch write that is made in `foreachBatch` and does not see its batch: it
+    would be written again when the batch is. So are all those on Spark Connect, whose function runs
+    in a process of its own, and those from a thread that the function has started.
+    """
+    if properties(QUERYS_SESSION) is not None and properties(BATCH) is None:
+        raise SinkIdentity(
+            "the rows are of a batch of a streaming query, and Spark does not tell this write "
+            "which; so it is on Spark Connect, and in threads that foreachBatch starts. Name it as "
+            f'in option("{IDEMPOTENCY_KEY}", f"copy-{{batch_id}}"), with a name of your query, or '
+            f"set {EXACTLY_ONCE}=false, and it is written again whenever Spark runs it again"
+        )
 
 
 def batch_of_job(job: str, options: SinkOptions) -> SinkBatchId:

@@ -130,7 +130,7 @@ def pyright(python: Path, folder: Path, *files: Path) -> list[tuple[str, int]]:
 
 
 def test_the_examples_are_typed(python: Path, tmp_path: Path) -> None:
-    examples = sorted((ROOT / "examples").glob("*.py"))
+    examples = sorted((ROOT / "examples").rglob("*.py"))
     assert len(examples) >= 5
     status, lines = mypy(python, tmp_path, *examples)
     assert (status, lines) == (0, [f"Success: no issues found in {len(examples)} source files"])

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -332,6 +333,41 @@ def test_a_job_group_of_the_users_hides_the_run(
     with pytest.raises(PySparkException, match=r"PYLOG_SINK_IDENTITY.*setJobGroup"):
         query.start().awaitTermination()
     assert values(cluster, here) == Counter()
+
+
+def test_a_thread_of_foreach_batch_names_the_batch(
+    spark: SparkSession, cluster: LocalCluster, topics: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Spark does not tell the tasks of its writes: one without a key would be doubled silently."""
+    there, here = topics("from"), topics("to")
+    write(numbers(spark, 200), cluster, there)
+    frame = source(spark, cluster, there, maxOffsetsPerTrigger="100")
+
+    def in_a_thread(key: str, checkpoint: str) -> StreamingQuery:
+        def written(batch: DataFrame, number: int) -> None:
+            session: Any = batch.sparkSession
+            how = {"idempotencyKey": f"{key}-{number}"} if key else {}
+
+            def thread() -> None:
+                classic = session._jvm.org.apache.spark.sql.classic.SparkSession
+                classic.setActiveSession(session._jsparkSession)
+                write(batch, cluster, here, **how)
+
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(thread).result()
+
+        writer = frame.writeStream.foreachBatch(written)
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
+        return writer.trigger(availableNow=True).start()
+
+    with pytest.raises(PySparkException, match=r"PYLOG_SINK_IDENTITY.*idempotencyKey"):
+        in_a_thread("", "refused").awaitTermination()
+    assert values(cluster, here) == Counter()
+    in_a_thread("copy", "c").awaitTermination()
+    assert values(cluster, here) == each_once(200)
+    forget_last_commit(tmp_path / "c")
+    in_a_thread("copy", "c").awaitTermination()
+    assert values(cluster, here) == each_once(200)
 
 
 def test_a_run_allocates_producer_ids_once(

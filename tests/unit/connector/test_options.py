@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from functools import partial
 
 import pytest
 
@@ -160,6 +161,20 @@ def test_an_option_like_no_other_and_a_path() -> None:
     with pytest.raises(errors.UnknownOption) as error:
         check_names({"path": "flights"})
     refused(error, "path='flights'", "subscribe", "topic")
+
+
+def test_a_table_of_the_catalogue_is_refused() -> None:
+    """Spark adds `provider` when it is made, and hands over no options when it is used."""
+    with pytest.raises(errors.UnknownOption) as error:
+        check_names({"provider": "pylog", "subscribe": "a"})
+    refused(error, "provider='pylog'", "CREATE TABLE", "CREATE TEMPORARY VIEW")
+    for options in (partial(source_options, streaming=False), sink_options):
+        with pytest.raises(errors.MissingOption) as missing:
+            options({})
+        refused(missing, "pylog.bootstrap.servers is missing", "CREATE TEMPORARY VIEW")
+    with pytest.raises(errors.MissingOption) as missing:
+        source_options({"includeHeaders": "true"}, streaming=False)
+    assert "CREATE" not in str(missing.value)
 
 
 def test_an_option_that_comes_later_is_refused() -> None:

@@ -10,9 +10,11 @@ from pylog_connector.sink_identity import (
     DESCRIPTION,
     JOB_GROUP,
     QUERY,
+    QUERYS_SESSION,
     SinkBatchId,
     batch_of_job,
     batch_of_query,
+    check_is_of_no_batch,
 )
 
 RUN = "11111111-2222-3333-4444-555555555555"
@@ -55,6 +57,15 @@ def test_outside_of_a_query_there_is_none() -> None:
 def test_a_run_that_is_not_told_is_an_error_that_says_why(group: str) -> None:
     with pytest.raises(SinkIdentity, match=r"job group is .*setJobGroup.*exactly\.once=false"):
         batch(options(topic="a"), query="q", batch="4", group=group, description="mine")
+
+
+def test_a_write_of_a_batch_that_spark_does_not_tell_has_to_name_it() -> None:
+    in_a_session = {QUERYS_SESSION: "200"}
+    with pytest.raises(SinkIdentity, match=r"Spark Connect.*idempotencyKey.*\{batch_id\}"):
+        check_is_of_no_batch(in_a_session.get)
+    check_is_of_no_batch({**in_a_session, QUERY: "q", BATCH: "4"}.get)
+    outside: dict[str, str] = {}
+    check_is_of_no_batch(outside.get)
 
 
 def test_sinks_are_told_apart_by_their_id_or_destination() -> None:
