@@ -16,11 +16,13 @@ Not here: what members of the classic protocol ask of a consumer group (`consume
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Final
 
 from pylog.consumer_protocol import (
     VERSION,
     Assignment,
+    Subscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -40,7 +42,11 @@ from pylog_broker.coordinator.groups.classic.group import (
 )
 from pylog_broker.coordinator.groups.classic.messages import MemberProtocol
 from pylog_broker.coordinator.groups.config import GroupConfig
-from pylog_broker.coordinator.groups.consumer.group import ConsumerGroup, ConsumerMember
+from pylog_broker.coordinator.groups.consumer.group import (
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+)
 from pylog_broker.coordinator.groups.consumer.records import (
     current_record,
     group_record,
@@ -113,7 +119,7 @@ def upgraded(group: ClassicGroup, config: GroupConfig, topics: Topics) -> Consum
         raise GroupIdNotFound(f"{refused}has more than group.consumer.max.size of the broker")
     size = sum(
         member.size
-        + sum(len(each.metadata) for each in member.protocols)
+        + 2 * sum(len(each.metadata) for each in member.protocols)  # by name, and by id
         + 3 * len(member.assignment)  # by name, and twice by id
         for member in group.members.values()
     )
@@ -121,16 +127,24 @@ def upgraded(group: ClassicGroup, config: GroupConfig, topics: Topics) -> Consum
         raise GroupIdNotFound(f"{refused}would write {size} bytes; the limit is {BYTES_MAX}")
     made = ConsumerGroup(group.group_id, group.generation, assignment_epoch=group.generation)
     try:
-        for member in group.members.values():
-            _take_over(made, member, group, topics)
+        said = {name: _subscription(member, group) for name, member in group.members.items()}
+        for name, member in group.members.items():
+            _take_over(made, member, said[name], group.generation, topics)
     except InconsistentGroupProtocol as error:
         raise GroupIdNotFound(f"{refused}cannot be understood: {error}") from error
+    for name, subscription in said.items():
+        _leave_what_it_may_read(made, made.members[name], by_id(subscription.owned, topics))
     return made
 
 
-def _take_over(made: ConsumerGroup, member: Member, group: ClassicGroup, topics: Topics) -> None:
+def _subscription(member: Member, group: ClassicGroup) -> Subscription:
     metadata = member.metadata_for(group.protocol or "") or member.protocols[0].metadata
-    subscription = decode_subscription(metadata)
+    return decode_subscription(metadata)
+
+
+def _take_over(
+    made: ConsumerGroup, member: Member, subscription: Subscription, epoch: int, topics: Topics
+) -> None:
     assigned = by_id(decode_assignment(member.assignment).partitions, topics) - made.owners.keys()
     protocols = tuple(ClassicProtocol(each.name, each.metadata) for each in member.protocols)
     moved = ConsumerMember(
@@ -141,14 +155,24 @@ def _take_over(made: ConsumerGroup, member: Member, group: ClassicGroup, topics:
         member.client_host,
         frozenset(subscription.topics),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        member_epoch=group.generation,
-        previous_epoch=group.generation,
+        member_epoch=epoch,
+        previous_epoch=epoch,
         assigned=assigned,
         classic=ClassicMemberMetadata(member.session_timeout_ms, protocols),
     )
     made.put(moved)
     made.give(moved)
     made.target[member.member_id] = assigned
+
+
+def _leave_what_it_may_read(made: ConsumerGroup, member: ConsumerMember, read: Partitions) -> None:
+    """A cooperative member gives up with its next join what it was not given again: until then the
+    partitions are nobody else's, as it may not have heard yet.
+    """
+    revoking = read - made.owners.keys()
+    if revoking:
+        state = MemberState.UNREVOKED_PARTITIONS
+        made.give(replace(member, state=state, revoking=revoking))
 
 
 def upgrade_records(group: ConsumerGroup) -> list[Record]:

@@ -219,6 +219,33 @@ def test_an_eager_member_gives_up_all_when_it_joins_again_and_has_its_share_then
     assert [len(eager.reads), len(late.reads)] == [3, 3]
 
 
+def test_what_a_cooperative_member_gives_up_is_nobody_elses_until_it_has_joined_again() -> None:
+    """The group changes while the answer to its sync, which takes partitions from it, is on its
+    way: it reads them still, and its leader has given them to nobody yet.
+    """
+    shard, [member, other] = classic(2)
+    assert member.reads == [0, 2, 4]
+    for each in (member, other):
+        each.join()
+    keeps = encode_assignment(Assigned(other.owned))
+    gives_up = encode_assignment(Assigned(member.owned[:1]))
+    leader = member if member.joined.leader == member.member_id else other
+    leader.sync({member.member_id: gives_up, other.member_id: keeps})
+    late = Consumer(shard, "m")
+    assert late.beat() == ConsumerHeartbeatAnswer("m", 4, 5_000, frozenset())
+    group = consumer_group(shard)
+    has = group.members[member.member_id]
+    assert has.state is MemberState.UNREVOKED_PARTITIONS
+    assert sorted(p for _, p in has.assigned) == [0]
+    assert sorted(p for _, p in has.revoking) == [2, 4]
+    same_after_a_crash(shard)
+    for _ in range(3):
+        late.beat()
+        other.step()
+        assert not set(member.reads) & {*late.reads, *other.reads}
+    settle(shard, member, other, late)
+
+
 def test_members_that_wait_in_the_classic_group_are_told_to_join_again() -> None:
     shard, members = classic(3)
     members[0].join()  # it leads, so all join again
