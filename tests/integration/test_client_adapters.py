@@ -154,14 +154,20 @@ def test_what_kafka_pythons_readme_shows(servers: str) -> None:
 def test_transactions_of_kafka_python(servers: str) -> None:
     producer = kp.KafkaProducer(bootstrap_servers=servers, transactional_id="fizzbuzz")
     producer.init_transactions()
+    admin, tp = kp.KafkaAdminClient(bootstrap_servers=servers), kp.TopicPartition("kp-txn", 0)
     for value, ends in (
         (b"yes", producer.commit_transaction),
         (b"no", producer.abort_transaction),
     ):
         producer.begin_transaction()
         producer.send("kp-txn", value).get(60)
+        ends_by_level = [
+            admin.list_partition_offsets({tp: kp.OffsetSpec.LATEST}, level)[tp].offset
+            for level in (kp.IsolationLevel.READ_COMMITTED, kp.IsolationLevel.READ_UNCOMMITTED)
+        ]
+        assert ends_by_level[0] == ends_by_level[1] - 1
         if value == b"yes":
-            offsets = {kp.TopicPartition("kp-txn", 0): kp.OffsetAndMetadata(1, "note")}
+            offsets = {tp: kp.OffsetAndMetadata(1, "note")}
             producer.send_offsets_to_transaction(offsets, "kp-txn-group")
         ends()
     producer.close()
@@ -174,9 +180,8 @@ def test_transactions_of_kafka_python(servers: str) -> None:
     )
     assert [message.value for message in consumer] == [b"yes"]
     consumer.close()
-    admin = kp.KafkaAdminClient(bootstrap_servers=servers)
     found = admin.list_group_offsets("kp-txn-group")["kp-txn-group"]
-    assert found == {kp.TopicPartition("kp-txn", 0): (1, "note", -1)}
+    assert found == {tp: (1, "note", -1)}
     admin.close()
 
 
@@ -242,7 +247,9 @@ def test_the_admin_client_of_kafka_python(servers: str) -> None:
             "topic": {"kp-a": {}}
         }
         tp = kp.TopicPartition("kp-a", 0)
-        assert admin.list_partition_offsets({tp: kp.OffsetSpec.LATEST})[tp].offset == 0
+        for level in kp.IsolationLevel:
+            latest = admin.list_partition_offsets({tp: kp.OffsetSpec.LATEST}, level)
+            assert latest[tp].offset == 0
         assert admin.delete_records({tp: -1})[tp]["low_watermark"] == 0
         assert admin.alter_partition_reassignments({tp: [1]}) == {tp: None}
         assert admin.alter_partition_reassignments({tp: None}) == {
@@ -490,10 +497,20 @@ def test_the_admin_client_of_confluent_kafka(servers: str) -> None:
         assert (found["retention.ms"].value, found["max.message.bytes"].is_default) == ("8", True)
         described = results(admin.describe_topics(ck.TopicCollection(["ck-a"])))[0]
         assert [p.leader.id for p in described.partitions] == [1, 1]
+        assert described.authorized_operations is None
         assert [node.id for node in admin.describe_cluster().result(60).nodes] == [1]
+        described = results(
+            admin.describe_topics(ck.TopicCollection(["ck-a"]), include_authorized_operations=True)
+        )[0]
+        assert ck_admin.AclOperation.WRITE in described.authorized_operations
+        cluster = admin.describe_cluster(include_authorized_operations=True).result(60)
+        assert ck_admin.AclOperation.CLUSTER_ACTION in cluster.authorized_operations
         tp = ck.TopicPartition("ck-a", 0)
-        latest = admin.list_offsets({tp: ck_admin.OffsetSpec.latest()})
-        assert results(latest)[0].offset == 0
+        for level in ck.IsolationLevel:
+            latest = admin.list_offsets(
+                {tp: ck_admin.OffsetSpec.latest()}, isolation_level=level, request_timeout=30
+            )
+            assert results(latest)[0].offset == 0
         assert (
             results(admin.delete_records([ck.TopicPartition("ck-a", 0, 0)]))[0].low_watermark == 0
         )
@@ -505,8 +522,11 @@ def test_the_admin_client_of_confluent_kafka(servers: str) -> None:
         assert [(each.topic, each.offset) for each in offsets] == [("ck-a", 0)]
         listed = admin.list_consumer_groups().result(60).valid
         assert "ck-admin" in {each.group_id for each in listed or ()}
-        state = results(admin.describe_consumer_groups(["ck-admin"]))[0].state
-        assert state is ck.ConsumerGroupState.EMPTY
+        found = results(
+            admin.describe_consumer_groups(["ck-admin"], include_authorized_operations=True)
+        )[0]
+        assert found.state is ck.ConsumerGroupState.EMPTY
+        assert ck_admin.AclOperation.READ in found.authorized_operations
         assert results(admin.delete_consumer_groups(["ck-admin"])) == [None]
         assert results(admin.delete_topics(["ck-a", "ck-b"], operation_timeout=30)) == [None, None]
 

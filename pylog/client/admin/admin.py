@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, Final, Literal, TypeVar, Unpack
 
 from pylog import errors
 from pylog.client.admin import admin_wire, group_admin, group_wire, share_group_admin
@@ -80,6 +80,7 @@ OFFSET_SPECS: Final = {
     "latest": LATEST_TIMESTAMP,
     "max_timestamp": MAX_TIMESTAMP,
 }
+_ISOLATION_LEVELS: Final = ("read_uncommitted", "read_committed")
 
 
 @refuses(ADMIN_NOT_OFFERED)
@@ -334,11 +335,16 @@ class AdminClient(TransactionUse, SinkUse, ReassignmentUse, Closing, Shown):
         self,
         partitions: Mapping[TopicPartition, str | int],
         *,
+        isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted",
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Each partition's offset: 'earliest', 'latest', 'max_timestamp', or that of the first
         record at or after a time in milliseconds since 1970; None where no record is that late.
+        For 'read_committed' a partition ends where its first open transaction begins.
         """
+        if isolation_level not in _ISOLATION_LEVELS:
+            levels = ", ".join(_ISOLATION_LEVELS)
+            raise errors.InvalidRequest(f"isolation_level {isolation_level!r} is not of {levels}")
         wanted = {}
         shape = "{TopicPartition(topic, number): 'latest'}"
         for given, spec in mapping(partitions, "partitions", shape).items():
@@ -352,7 +358,14 @@ class AdminClient(TransactionUse, SinkUse, ReassignmentUse, Closing, Shown):
                 )
             wanted[tp] = timestamp
         timeout_ms = self._milliseconds(timeout)
-        listing, faults = self._run(list_offsets(self._cluster, wanted, timeout_ms))
+        listing, faults = self._run(
+            list_offsets(
+                self._cluster,
+                wanted,
+                timeout_ms,
+                read_committed=isolation_level == "read_committed",
+            )
+        )
         raise_faults(listing, faults)
         return {tp: listing[tp] for tp in wanted}
 

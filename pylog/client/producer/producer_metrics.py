@@ -31,6 +31,7 @@ class _Window:
         "queued_ms",
         "queued_ms_max",
         "ratio",
+        "raw_bytes",
         "records",
         "refused",
         "requests",
@@ -40,7 +41,7 @@ class _Window:
     def __init__(self, now_ms: int) -> None:
         self.began_ms = now_ms
         self.records = self.retries = self.errors = self.refused = 0
-        self.batches = self.batch_bytes = self.batch_bytes_max = 0
+        self.batches = self.batch_bytes = self.batch_bytes_max = self.raw_bytes = 0
         self.queued_ms = self.queued_ms_max = 0
         self.ratio = 0.0
         self.requests = self.bytes = 0
@@ -86,6 +87,7 @@ class ProducerMetrics:
         window.batches += 1
         window.records += batch.count
         window.batch_bytes += size
+        window.raw_bytes += max(raw_size, size)
         if size > window.batch_bytes_max:
             window.batch_bytes_max = size
         queued_ms = now_ms - batch.created_ms
@@ -149,6 +151,7 @@ class ProducerMetrics:
         recent = [w for w in tuple(self._windows) if now_ms - w.began_ms < WINDOW_MS * WINDOWS]
         covered_s = max(now_ms - recent[0].began_ms, 1_000) / 1_000 if recent else 1.0
         batches = sum(w.batches for w in recent)
+        records = sum(w.records for w in recent)
         answers = sum(w.answers for w in recent)
 
         def average(total: float, count: int) -> float:
@@ -157,11 +160,13 @@ class ProducerMetrics:
         return {
             **self._totals,
             "record-error-total": self._totals["record-error-total"] + self._refused,
-            "record-send-rate": sum(w.records for w in recent) / covered_s,
+            "record-send-rate": records / covered_s,
             "record-error-rate": sum(w.errors + w.refused for w in recent) / covered_s,
             "record-retry-rate": sum(w.retries for w in recent) / covered_s,
             "byte-rate": sum(w.bytes for w in recent) / covered_s,
             "request-rate": sum(w.requests for w in recent) / covered_s,
+            "record-size-avg": average(sum(w.raw_bytes for w in recent), records),
+            "records-per-request-avg": average(records, sum(w.requests for w in recent)),
             "batch-size-avg": average(sum(w.batch_bytes for w in recent), batches),
             "batch-size-max": max(w.batch_bytes_max for w in recent) if batches else _NAN,
             "record-queue-time-avg": average(sum(w.queued_ms for w in recent), batches),

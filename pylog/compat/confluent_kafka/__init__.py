@@ -51,10 +51,6 @@ from pylog.compat.confluent_kafka.share_consumer import ShareConsumer
 __version__ = "2.16.1"
 
 _NOT_TAKEN = {
-    "schema_registry": "pylog has no client of a schema registry; serialize with a callable "
-    "(obj, ctx) of your own",
-    "avro": "pylog has no client of a schema registry; serialize with a callable (obj, ctx) of "
-    "your own",
     "kafkatest": "it tests librdkafka",
 }
 

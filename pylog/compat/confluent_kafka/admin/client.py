@@ -12,6 +12,7 @@ from pylog.client.admin import admin as pylog_admin
 from pylog.client.admin import admin_types
 from pylog.compat.confluent_kafka import settings
 from pylog.compat.confluent_kafka.admin import resources as r
+from pylog.compat.confluent_kafka.admin import security
 from pylog.compat.confluent_kafka.admin.metadata import (
     BrokerMetadata,
     ClusterMetadata,
@@ -152,13 +153,14 @@ class AdminClient:
         if not isinstance(topics, TopicCollection):
             raise TypeError("topics must be a TopicCollection")
         names, nodes = list(topics.topic_names), self._nodes
+        allowed = _allowed(security.TOPIC_OPERATIONS, kwargs)
 
         def call() -> Any:
             known = nodes()
             try:
-                return _described(self._admin.describe_topics(names), known)
+                return _described(self._admin.describe_topics(names), known, allowed)
             except errors.PartialFailure as failure:
-                found = _described(failure.results, known)
+                found = _described(failure.results, known, allowed)
                 raise errors.PartialFailure(found, failure.errors) from failure
 
         return self._each(names, call, _same)
@@ -172,16 +174,17 @@ class AdminClient:
     ) -> dict[TopicPartition, Future[r.ListOffsetsResultInfo]]:
         """A ListOffsetsResultInfo for each partition."""
         level = kwargs.get("isolation_level", IsolationLevel.READ_UNCOMMITTED)
-        if level is IsolationLevel.READ_COMMITTED:
-            raise local(
-                KafkaError._UNSUPPORTED_FEATURE,
-                "list_offsets reads uncommitted offsets only: ask a Consumer for "
-                "get_watermark_offsets",
-            )
+        committed = level is IsolationLevel.READ_COMMITTED
         wanted = {tp.ours(): spec.ours() for tp, spec in topic_partition_offsets.items()}
         return self._each(
             topic_partition_offsets,
-            lambda: _by_place(self._admin.list_offsets(wanted, timeout=self._wait_s(kwargs))),
+            lambda: _by_place(
+                self._admin.list_offsets(
+                    wanted,
+                    isolation_level="read_committed" if committed else "read_uncommitted",
+                    timeout=self._wait_s(kwargs),
+                )
+            ),
             lambda _tp, at: (
                 r.ListOffsetsResultInfo(-1, -1, None)
                 if at is None
@@ -343,10 +346,11 @@ class AdminClient:
         ids = list(group_ids)
         if not ids:
             raise ValueError("group_ids must not be empty")
+        allowed = _allowed(security.GROUP_OPERATIONS, kwargs)
         return self._each(
             ids,
             lambda: self._admin.describe_groups(ids, timeout=self._wait_s(kwargs)),
-            lambda _group, told: _group_description(told),
+            lambda _group, told: _group_description(told, allowed),
         )
 
     def delete_consumer_groups(
@@ -433,8 +437,10 @@ class AdminClient:
         def call() -> Any:
             cluster = self._admin.describe_cluster(timeout=self._wait_s(kwargs))
             nodes = [Node(b.id, b.host, b.port, b.rack) for b in cluster.brokers]
-            return r.DescribeClusterResult(nodes[0] if nodes else None, nodes, cluster.cluster_id)
+            controller = nodes[0] if nodes else None
+            return r.DescribeClusterResult(controller, nodes, cluster.cluster_id, allowed)
 
+        allowed = _allowed(security.CLUSTER_OPERATIONS, kwargs)
         return self._one(call)
 
     def cluster_id(self, timeout: float = -1) -> str:
@@ -596,7 +602,20 @@ def _source(name: str) -> int:
     return int(known.get(name, known["GROUP_CONFIG"] if "GROUP" in name else 0))
 
 
-def _described(found: Mapping[Any, Any], nodes: Mapping[int, Node]) -> dict[Any, Any]:
+def _allowed(
+    operations: tuple[security.AclOperation, ...], kwargs: Mapping[str, Any]
+) -> list[security.AclOperation] | None:
+    """All operations, where the caller asks for them: nothing is forbidden without an authorizer,
+    and a broker of Kafka answers so too.
+    """
+    return list(operations) if kwargs.get("include_authorized_operations") else None
+
+
+def _described(
+    found: Mapping[Any, Any],
+    nodes: Mapping[int, Node],
+    allowed: list[security.AclOperation] | None,
+) -> dict[Any, Any]:
     def named(ids: Iterable[int]) -> list[Node]:
         return [nodes[each] for each in ids if each in nodes]
 
@@ -611,12 +630,15 @@ def _described(found: Mapping[Any, Any], nodes: Mapping[int, Node]) -> dict[Any,
                 )
                 for p in topic.partitions
             ],
+            allowed,
         )
         for name, topic in found.items()
     }
 
 
-def _group_description(group: admin_types.GroupDescription) -> r.ConsumerGroupDescription:
+def _group_description(
+    group: admin_types.GroupDescription, allowed: list[security.AclOperation] | None
+) -> r.ConsumerGroupDescription:
     broker = group.coordinator
     return r.ConsumerGroupDescription(
         group.group_id,
@@ -637,7 +659,7 @@ def _group_description(group: admin_types.GroupDescription) -> r.ConsumerGroupDe
         group.assignor,
         _STATES.get(group.state, ConsumerGroupState.UNKNOWN),
         Node(broker.id, broker.host, broker.port, broker.rack),
-        None,
+        allowed,
         _TYPES.get(group.type, ConsumerGroupType.UNKNOWN),
     )
 

@@ -290,26 +290,20 @@ class TopicCalls(Calls):
         """Each partition's offset by an OffsetSpec, or by a time in milliseconds since 1970; -1
         where no record is that late.
         """
-        if isolation_level == IsolationLevel.READ_COMMITTED:
-            raise UnsupportedIsolation()
+        committed = isolation_level == IsolationLevel.READ_COMMITTED
         wanted = {ours(tp): _spec(spec) for tp, spec in topic_partition_specs.items()}
         with translating():
-            found = self._admin.list_offsets(wanted, timeout=self._seconds(timeout_ms))
+            found = self._admin.list_offsets(
+                wanted,
+                isolation_level="read_committed" if committed else "read_uncommitted",
+                timeout=self._seconds(timeout_ms),
+            )
         return {
             theirs(tp): OffsetAndTimestamp(-1, -1, None)
             if at is None
             else OffsetAndTimestamp(at.offset, at.timestamp_ms, at.leader_epoch)
             for tp, at in found.items()
         }
-
-
-class UnsupportedIsolation(errors.NotOffered, ValueError):
-    """Only consumers of pylog know the ends of committed records."""
-
-    default_message = (
-        "list_partition_offsets reads uncommitted offsets only: ask a KafkaConsumer with "
-        "isolation_level='read_committed' for end_offsets()"
-    )
 
 
 def _spec(spec: Any) -> str | int:

@@ -25,6 +25,8 @@ from pylog.model import ConsumerGroupMetadata as OurGroupMetadata
 from pylog.model import topic_name_fault
 
 _BYTES: Final = (bytes, bytearray, memoryview, type(None))
+_NOT_THROTTLED: Final = {"throttle-time-avg": 0.0, "throttle-time-max": 0.0}
+"""Brokers throttle no client yet."""
 
 
 class KafkaProducer:
@@ -204,7 +206,7 @@ class KafkaProducer:
     def metrics(self, raw: bool = False) -> dict[str, Any]:
         """Figures by name, in a group `producer-metrics`; with `raw` without the group."""
         with translating():
-            figures = self._producer.metrics()
+            figures = {**self._producer.metrics(), **_NOT_THROTTLED}
         return figures if raw else {"producer-metrics": figures}
 
     def close(self, timeout: float | None = None, null_logger: bool = False) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,10 +31,27 @@ def test_every_name_of_the_package_is_there() -> None:
     assert missing == set()
 
 
-@pytest.mark.parametrize("name", ["schema_registry", "avro", "kafkatest"])
-def test_what_is_not_there_says_why(name: str) -> None:
-    with pytest.raises(ImportError, match=name):
-        exec(f"from pylog.compat.confluent_kafka import {name}")
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("from pylog.compat.confluent_kafka import kafkatest", "tests librdkafka"),
+        ("from pylog.compat.confluent_kafka import schema_registry", "leave the line"),
+        (
+            "from pylog.compat.confluent_kafka.schema_registry import SchemaRegistryClient",
+            "leave the line `from confluent_kafka.schema_registry import ...` as it is",
+        ),
+        (
+            "from pylog.compat.confluent_kafka.schema_registry.avro import AvroSerializer",
+            "leave the line",
+        ),
+        ("import pylog.compat.confluent_kafka.schema_registry", "leave the line"),
+        ("from pylog.compat.confluent_kafka import avro", "import AvroSerializer`"),
+        ("from pylog.compat.confluent_kafka.avro import AvroProducer", "import AvroSerializer`"),
+    ],
+)
+def test_what_is_not_there_says_what_to_write(line: str, words: str) -> None:
+    with pytest.raises(ImportError, match=re.escape(words)):
+        exec(line)
 
 
 def test_every_name_of_admin_and_serialization_is_there() -> None:

@@ -95,6 +95,8 @@ def test_records(cluster: FakeCluster, admin: AdminClient) -> None:
         admin.delete_records({a0: 6})
     with pytest.raises(errors.InvalidRequest, match="'newest' is not one of earliest"):
         admin.list_offsets({a0: "newest"})
+    with pytest.raises(errors.InvalidRequest, match="'committed' is not of read_uncommitted, read"):
+        admin.list_offsets({a0: "latest"}, isolation_level="committed")  # type: ignore[arg-type]
     with pytest.raises(errors.UnknownTopicOrPartition, match="nope"):
         admin.list_offsets({("nope", 0): "latest"}, timeout=5)  # type: ignore[dict-item]
 

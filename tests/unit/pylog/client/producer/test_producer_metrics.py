@@ -54,6 +54,8 @@ def test_what_is_counted() -> None:
     assert read["request-latency-avg"] == 6
     assert read["compression-rate-avg"] == 0.75
     assert read["record-send-rate"] == 3.5
+    assert read["record-size-avg"] == (400 + 600) / 7
+    assert read["records-per-request-avg"] == 7
     assert (read["bufferpool-wait-time-ms-total"], read["buffer-exhausted-total"]) == (40, 1)
 
 
