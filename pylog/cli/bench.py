@@ -29,8 +29,8 @@ from pylog.cli.context import (
     print_table,
     with_settings,
 )
+from pylog.cli.producer_options import ACKS, COMPRESSION
 from pylog.cli.progress import Advance, progress
-from pylog.client.settings import PRODUCER_SETTINGS
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import NewTopic, TopicPartition
 
@@ -57,14 +57,6 @@ PARTITIONS = click.option("--partitions", type=click.IntRange(1), default=1, sho
                           help="Of the topic that is made when none is named.")  # fmt: skip
 REPLICATION = click.option("--replication-factor", "factor", type=int, default=-1,
                            help="Of that topic. Default: the cluster's.")  # fmt: skip
-ACKS = click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all",
-                    show_default=True)  # fmt: skip
-COMPRESSION = click.option(
-    "--compression",
-    type=click.Choice(list(PRODUCER_SETTINGS["compression_type"].choices or ())),
-    default="none",
-    show_default=True,
-)
 CONFIG = click.option(
     "--config", "configs", metavar="KEY=VALUE", multiple=True, help="A setting of the client."
 )

@@ -17,8 +17,8 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     \b
     source <(pylog completion bash)                                   now, in bash
-    pylog completion zsh > "${fpath[1]}/_pylog"                       for ever, in zsh
-    pylog completion fish > ~/.config/fish/completions/pylog.fish     for ever, in fish
+    pylog completion zsh > "${fpath[1]}/_pylog"                       from now on, in zsh
+    pylog completion fish > ~/.config/fish/completions/pylog.fish     from now on, in fish
     """
     kind = get_completion_class(shell)
     assert kind is not None

@@ -143,7 +143,7 @@ def alter(
     subtracted: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Change settings of topics, brokers and groups; back when the live brokers go by them.
+    """Change settings of topics, brokers and groups; returns when the live brokers go by them.
 
     All changes of one topic, broker or group hold, or none. Settings that are not named stay as
     they are.

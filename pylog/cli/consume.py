@@ -76,6 +76,7 @@ _OPTIONS: Final = ("auto_offset_reset", "isolation_level", "group_id", "bootstra
     type=click.Choice(["read_uncommitted", "read_committed"]),
     default="read_uncommitted",
     show_default=True,
+    help="read_committed leaves out records of transactions that are open or were aborted.",
 )
 @click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="A consumer setting.")
 @with_settings

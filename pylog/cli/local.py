@@ -26,7 +26,8 @@ LOOK_S: Final = 0.2
 
 
 @click.command()
-@click.option("--brokers", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--brokers", type=click.IntRange(min=1), default=1, show_default=True,
+              help="How many broker processes to start.")  # fmt: skip
 @click.option(
     "--listen",
     metavar="HOST:PORT",
@@ -38,9 +39,14 @@ LOOK_S: Final = 0.2
     help="Where the data stays. Default: a temporary folder, removed at the end.",
 )
 @click.option(
-    "--rack", "racks", multiple=True, help="Of broker 1; once more: of broker 2, and so on."
+    "--rack",
+    "racks",
+    multiple=True,
+    help="The rack of broker 1; given once more, that of broker 2, and so on.",
 )
-@click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="For all brokers.")
+@click.option(
+    "--config", "configs", metavar="KEY=VALUE", multiple=True, help="A setting of all brokers."
+)
 @click.option(
     "--config-file",
     type=click.Path(exists=True, dir_okay=False),
@@ -51,8 +57,10 @@ LOOK_S: Final = 0.2
     is_flag=True,
     help="Return when the cluster is ready, and leave it running; needs --data-dir.",
 )
-@click.option("--console", is_flag=True, help="Web pages of the cluster as well.")
-@click.option("--console-allow-writes", is_flag=True, help="Pages that also change something.")
+@click.option("--console", is_flag=True, 
+              help="Serve web pages of the cluster as well, at a free port.")  # fmt: skip
+@click.option("--console-allow-writes", is_flag=True,
+              help="With --console: pages that also change something.")  # fmt: skip
 @with_settings
 def local(
     settings: Settings,

@@ -19,9 +19,9 @@ from pylog.cli.context import (
     print_json,
     with_settings,
 )
+from pylog.cli.producer_options import ACKS, COMPRESSION
 from pylog.cli.progress import progress
 from pylog.cli.record_input import BadLine, Line, LineReader, json_reader, text_reader
-from pylog.client.settings import PRODUCER_SETTINGS
 from pylog.model import RecordMetadata
 
 FAULTS_SHOWN_MAX: Final = 5
@@ -130,13 +130,8 @@ class _Tally:
     help="Headers of every record; may be repeated.",
 )
 @click.option("--partition", type=int, help="Default: by key, or spread without one.")
-@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
-@click.option(
-    "--compression",
-    type=click.Choice(list(PRODUCER_SETTINGS["compression_type"].choices or ())),
-    default="none",
-    show_default=True,
-)
+@ACKS
+@COMPRESSION
 @click.option("--null-marker", metavar="TEXT", help="A key or value that is TEXT is sent as null.")
 @click.option(
     "--input",

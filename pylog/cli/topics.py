@@ -68,7 +68,7 @@ def create(
     if_not_exists: bool,
     dry_run: bool,
 ) -> None:
-    """Create topics; back when all their partitions have leaders.
+    """Create topics; returns when all their partitions have leaders.
 
     \b
     pylog topics create flights --partitions 6 --replication-factor 3

@@ -12,7 +12,7 @@ import pytest
 
 from pylog.cli import context
 from pylog.cli import progress as progress_module
-from pylog.cli.main import COMMANDS, NOT_OFFERED, cli, main
+from pylog.cli.main import COMMANDS, NOT_OFFERED, WITH_BROKERS, cli, main
 from pylog.cli.progress import progress
 from pylog.cli.record_format import compile_format
 from pylog.cli.record_input import Line, json_reader, text_reader
@@ -39,10 +39,20 @@ def _complete(words: str, *, shell: str = "bash") -> list[str]:
     return [item.value for item in found]
 
 
+def _command_at(path: tuple[str, ...]) -> click.Command:
+    command: click.Command = cli
+    for name in path:
+        assert isinstance(command, click.Group)
+        inner = command.get_command(click.Context(command), name)
+        assert inner is not None
+        command = inner
+    return command
+
+
 def _every_command() -> list[tuple[str, ...]]:
     paths: list[tuple[str, ...]] = [()]
-    for name in COMMANDS:
-        command = cli.get_command(click.Context(cli), name)
+    for name in (*COMMANDS, *WITH_BROKERS):
+        command = _command_at((name,))
         paths.append((name,))
         if isinstance(command, click.Group):
             paths += [(name, inner) for inner in command.commands]
@@ -57,6 +67,12 @@ def test_every_command_has_a_help(
     out = capsys.readouterr().out
     assert out.startswith(f"Usage: {' '.join(('pylog', *path))} ")
     assert len(out.splitlines()) > 4
+
+
+@pytest.mark.parametrize("path", _every_command(), ids=" ".join)
+def test_every_option_has_a_help(path: tuple[str, ...]) -> None:
+    options = [o for o in _command_at(path).params if isinstance(o, click.Option)]
+    assert [o.name for o in options if not o.hidden and not o.help] == []
 
 
 @pytest.mark.parametrize("path", [p for p in _every_command() if len(p) == 2], ids=" ".join)
