@@ -33,7 +33,7 @@ demonstration sees rolls and retention, so pylog stays between.
 """
 
 _INTERNAL_FACTOR: Final = (
-    "Replicas of {0}, which is made when so many brokers are registered. Where it is not set: of "
+    "Replicas of {0}, which is made when this many brokers are registered. Where it is not set: of "
     "fewer configured brokers all."
 )
 _INTERNAL_MIN_ISR: Final = (
@@ -73,7 +73,7 @@ TOPIC_CONFIG: Final = ConfigTable(
                   "Replicas that keep to follower.replication.throttled.rate of their brokers "
                   "while they are out of sync: partition:broker, or * for all."),
         ConfigKey("index.interval.bytes", int, 4096,
-                  "About every so many bytes a batch enters the indexes.", low=0, high=INT_MAX),
+                  "A batch enters the indexes about once in this many bytes.", low=0, high=INT_MAX),
         ConfigKey("leader.replication.throttled.replicas", list, [],
                   "Replicas that, where they lead, keep to leader.replication.throttled.rate of "
                   "their brokers for followers that are out of sync: partition:broker, or * for "
@@ -95,7 +95,7 @@ TOPIC_CONFIG: Final = ConfigTable(
         ConfigKey("min.compaction.lag.ms", int, 0,
                   "A record is not compacted before this time.", low=0),
         ConfigKey("min.insync.replicas", int, 1,
-                  "acks=all needs at least so many in-sync replicas.", low=1, high=INT_MAX),
+                  "acks=all needs at least this many in-sync replicas.", low=1, high=INT_MAX),
         ConfigKey("preallocate", bool, False,
                   "A new segment's file has segment.bytes from the start, zeros behind its batches "
                   "until it is full or the broker stops. They take no room on the disk."),
@@ -419,7 +419,7 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("replica.fetch.max.bytes", int, _MIB,
               "Bytes of one partition in one fetch of a follower.", low=0, high=INT_MAX),
     ConfigKey("replica.fetch.min.bytes", int, 1,
-              "A follower's fetch waits for so many bytes.", low=0, high=INT_MAX),
+              "A follower's fetch waits for this many bytes.", low=0, high=INT_MAX),
     ConfigKey("replica.fetch.response.max.bytes", int, 10 * _MIB,
               "Bytes of one answer to a follower.", low=0, high=INT_MAX),
     ConfigKey("replica.fetch.wait.max.ms", int, 500,

@@ -88,19 +88,21 @@ DESCRIBED: Final[dict[str, Described]] = {
         "this is read alone. Goes together with the limits of records.",
     ),
     "minOffsetsPerTrigger": Described(
-        "at least 1", "", "A micro-batch waits for so many records ...",
+        "at least 1", "", "A micro-batch waits for this many records ...",
     ),
     "maxTriggerDelay": Described(
         "a duration such as 15m", "15m", "... but at most for so long.",
     ),
     "minPartitions": Described(
         "at least 1", "one task for each partition; small ones of a micro-batch share one",
-        "Large ranges are split until there are about so many tasks.",
+        "Large ranges are split until there are about this many tasks.",
     ),
-    "maxRecordsPerPartition": Described("at least 1", "", "Ranges are split to at most so many."),
+    "maxRecordsPerPartition": Described(
+        "at least 1", "", "Ranges are split into pieces of at most this many records."
+    ),
     "maxBytesPerPartition": Described(
         "bytes, also with k, m or g: 64m", "",
-        "Ranges are split into pieces of at most so many bytes, about equally large ones, as the "
+        "Ranges are split into pieces of at most this many bytes, about equally large ones, as the "
         "log stores them: compacted and aborted records do not count. A batch of a producer "
         "is never split.",
     ),

@@ -140,7 +140,7 @@ _BOOTSTRAP_TIMEOUT: Final = replace(
     CONSUMER_SETTINGS["bootstrap_timeout_ms"],
     default=None,
     doc="How long to try the addresses before any of them has answered. Default: 8 s where a "
-    "query is planned, so that a wrong address is told soon; in a task as long as "
+    "query is planned, so that a query soon names a wrong address; in a task as long as "
     "`default.api.timeout.ms` or, in the sink, `max.block.ms`, for the cluster may be starting "
     "again. pylog's own.",
 )

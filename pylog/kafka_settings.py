@@ -89,7 +89,7 @@ _STABLE: Final = "every broker keeps offsets of open transactions apart"
 _FORMAT: Final = "there is one message format, v2"
 _FORWARDED: Final = "brokers do not forward requests to the controller"
 _SNAPSHOTS: Final = (
-    "a broker decides by itself when it writes a snapshot of the metadata, and what goes then"
+    "a broker decides on its own when it writes a snapshot of the metadata, and what goes then"
 )
 
 # ---- clients ------------------------------------------------------------------------------------

@@ -141,7 +141,7 @@ PRODUCER_SETTINGS: Final = ConfigTable(
             "batch.size",
             int,
             16_384,
-            "Bytes of one partition's batch; with so many it is sent.",
+            "Bytes of one partition's batch; a batch of this size is sent.",
             low=0,
             high=INT_MAX,
         ),

@@ -67,6 +67,6 @@ def test_the_pages_of_the_api_have_every_public_name() -> None:
     assert sorted(names) == sorted([*pylog.__all__, "aio", "testing"])
 
 
-def test_the_readme_names_every_page() -> None:
+def test_the_readme_links_every_page() -> None:
     readme = (ROOT / "README.md").read_text()
-    assert [page.name for page in PAGES if f"docs/{page.name}" not in readme] == []
+    assert [page.name for page in PAGES if f"](docs/{page.name})" not in readme] == []
