@@ -137,7 +137,9 @@ class TxnIndex:
             self._columns.append(entry)
 
     def complete(self, entry: AbortedTransaction) -> None:
-        """Add an entry, durably, of which `append` may have written a part, or all."""
+        """Add an entry, durably, of which `append` may have written a part, or all. Entries of
+        later markers may be there already.
+        """
         self._columns = None
         try:
             data = self._files.read_all(self.path)
@@ -145,7 +147,7 @@ class TxnIndex:
             data = b""
         whole = data[: len(data) // ENTRY.size * ENTRY.size]
         known = [old for old in decode_entries(whole, self._base_offset) if old != entry]
-        self.replace([*known, entry])
+        self.replace(sorted([*known, entry], key=lambda each: each.last_offset))
 
     def replace(self, entries: Sequence[AbortedTransaction]) -> None:
         """Write the file anew, or remove it."""

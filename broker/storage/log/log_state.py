@@ -365,11 +365,15 @@ class LogState:
         aborted = self.producers.now.apply(header, base_offset, marker, seen_ms=wall_ms)
         if aborted is not None:
             # Without it the log file says more than its index: nobody may read it so.
+            complete = partial(segment.txn_index.complete, aborted)
+            if self.guard.is_barred:  # another marker of this append waits for its entry
+                self.guard.leave_unfinished(complete)
+                return
             try:
                 segment.txn_index.append(aborted)
             except OSError as error:
                 if error.errno in PASSES:
-                    self.guard.leave_unfinished(partial(segment.txn_index.complete, aborted))
+                    self.guard.leave_unfinished(complete)
                     return
                 raise self.guard.fail(
                     KafkaStorageError(

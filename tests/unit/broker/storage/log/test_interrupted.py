@@ -18,7 +18,7 @@ from pylog_broker.storage.log.validator import INTERNAL
 from pylog_broker.storage.recovery.recovery import LastStop
 from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.cleaned_logs import clean, opened, put, records_of
-from tests.fakes.logs import DIRECTORY, WALL_MS, append, batch_of, open_log, values_of
+from tests.fakes.logs import DIRECTORY, WALL_MS, append, batch_of, open_log, read_all, values_of
 from tests.fakes.memory_files import MemoryFiles
 
 LOG = f"{DIRECTORY}/{0:020d}.log"
@@ -153,6 +153,47 @@ def test_an_aborted_transaction_is_known_to_every_reader_also_when_its_index_had
             (entry.first_offset, entry.last_offset) for entry in log.aborted_transactions(0, 3)
         ]
         assert found == [(1, 2)]
+
+
+def with_aborted(*producers: int) -> Log:
+    """A leader's log: a transaction of each producer, and then their markers."""
+    log = open_log(MemoryFiles())
+    batches = [
+        encode_batch(
+            [b"undone"], timestamps=WALL_MS, producer_id=producer, producer_epoch=0,
+            base_sequence=0, transactional=True,
+        )
+        for producer in producers
+    ]  # fmt: skip
+    batches += [
+        encode_control_batch(
+            ControlType.ABORT, producer_id=producer, producer_epoch=0, coordinator_epoch=0,
+            timestamp_ms=WALL_MS,
+        )
+        for producer in producers
+    ]  # fmt: skip
+    for batch in batches:
+        log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS, origin=INTERNAL)
+    return log
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_markers_that_come_at_once_are_indexed_in_order_also_when_the_index_had_to_wait(
+    times: int,
+) -> None:
+    leader = with_aborted(7, 8, 9)
+    files = MemoryFiles()
+    log = open_log(files)
+    files.fail("append", ".txnindex", errno.ENOSPC, times=times, bytes_first=20)
+    log.append_as_follower(read_all(leader), wall_ms=WALL_MS)
+    files.faults.clear()
+    wanted = [(7, 0, 3), (8, 1, 4), (9, 2, 5)]
+    for each in (leader, log):
+        found = [
+            (entry.producer_id, entry.first_offset, entry.last_offset)
+            for entry in each.aborted_transactions(0, 6)
+        ]
+        assert found == wanted
 
 
 @pytest.mark.parametrize("refused", range(12))
