@@ -164,7 +164,8 @@ DESCRIBED: Final[dict[str, Described]] = {
     "pylog.sink.takeover": Described(
         "true or false", "false",
         "Sink: whether a new query may write with a `sinkId` with which another one has written, "
-        "as when the checkpoint was deleted. Without an explicit `sinkId` it may, with a warning. "
+        "as when the checkpoint was deleted; the other one may not go on after that. Without an "
+        "explicit `sinkId` it may, with a warning. "
         "Source, with `pylog.progress.group`: what that query left open is aborted before "
         "`startingOffsets=committed:<group>` is looked up.",
     ),

@@ -171,8 +171,8 @@ class _Task:
         return TaskReport(batch, rows, checksum, Staged(*prepared), warning=self._warning)
 
 
-_known_sinks: set[SinkKey] = set()
-"""The sinks to which this process has seen that their query may write."""
+_known_runs: set[tuple[SinkKey, str]] = set()
+"""The sinks to which this process has seen that this run of their query may write."""
 
 
 def _look_for_predecessor(
@@ -181,8 +181,8 @@ def _look_for_predecessor(
     """A warning, or none. Raises SinkTaken, and where an explicit id was given, why brokers cannot
     tell.
     """
-    sink = batch.sink
-    if not is_query(sink.query_id) or sink in _known_sinks:
+    sink, run = batch.sink, (batch.sink, batch.run_id)
+    if not is_query(sink.query_id) or run in _known_runs:
         return ""
     try:
         before = predecessor(batch, options, producer.sinks_named(sink.sink_id))
@@ -195,7 +195,7 @@ def _look_for_predecessor(
         warning = check_may_follow(before, options)
         if options.takeover and before.open_attempts:
             producer.abort_sink(before.query_id, before.sink_id)
-    if len(_known_sinks) >= KNOWN_MAX:
-        _known_sinks.clear()
-    _known_sinks.add(sink)
+    if len(_known_runs) >= KNOWN_MAX:
+        _known_runs.clear()
+    _known_runs.add(run)
     return warning

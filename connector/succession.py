@@ -1,6 +1,7 @@
 """The query that has written to a sink before a new one does. Pure.
 
 A checkpoint that was deleted makes a new query, which writes again what the old one has written.
+Where it is meant to go on in the place of the old one, the old one writes no more.
 """
 
 from __future__ import annotations
@@ -16,25 +17,30 @@ from pylog_connector.options import SinkOptions
 from pylog_connector.sink_identity import SinkBatchId, is_query
 
 KNOWN_MAX: Final = 1_000
-"""Sinks that a process need not look for again."""
+"""Runs that a process need not look for again."""
+NEVER: Final = -1
 
 
 def predecessor(
     batch: SinkBatchId, options: SinkOptions, listed: Iterable[SinkListing]
 ) -> SinkListing | None:
     """The other query that wrote with this sink id, to the same topic where the option names one,
-    last; None where there is none, or this query has written itself. `listed`: sinks of that id.
+    last; None where there is none, or this query has written itself. With an explicit sink id, one
+    that has written behind this query has gone on in its place. `listed`: sinks of that id.
     """
-    others = []
+    others, own = [], []
     for sink in listed:
         if sink.last is None or not is_query(sink.query_id):
             continue
-        if sink.query_id == batch.sink.query_id:
-            return None
         topics = {each.topic for each in sink.last.receipt}
-        if options.topic is None or not topics or options.topic in topics:
+        if sink.query_id == batch.sink.query_id:
+            own.append(sink.last.decided_ms)
+        elif options.topic is None or not topics or options.topic in topics:
             others.append((sink.last.decided_ms, sink))
-    return max(others, key=lambda each: each[0])[1] if others else None
+    if own and options.sink_id is None:
+        return None
+    later = [each for each in others if each[0] > max(own, default=NEVER)]
+    return max(later, key=lambda each: each[0])[1] if later else None
 
 
 def check_may_follow(before: SinkListing, options: SinkOptions) -> str:
@@ -50,8 +56,9 @@ def check_may_follow(before: SinkListing, options: SinkOptions) -> str:
     if options.sink_id is not None and not options.takeover:
         raise SinkTaken(
             f"{SINK_ID}={options.sink_id!r}: {wrote}. A query whose checkpoint was deleted is a "
-            f"new one, and writes again what is there. Start the query with its old checkpoint, "
-            f"give it another {SINK_ID}, or set {TAKEOVER}=true if it is to go on in its place"
+            "new one, and writes again what is there; so does an old one, when a new one has gone "
+            f"on in its place. Start the query with the checkpoint of that one, give it another "
+            f"{SINK_ID}, or set {TAKEOVER}=true if it is to go on in its place"
         )
     return (
         f"sink {before.sink_id!r}: a new query writes to it, and {wrote}. If the old checkpoint "

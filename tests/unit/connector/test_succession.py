@@ -55,6 +55,17 @@ def test_a_query_that_has_written_itself_goes_on() -> None:
     assert found(listing(OLD, "t"), listing(NEW, is_decided=False)) == OLD
 
 
+def test_a_query_in_whose_place_another_one_has_gone_on_comes_behind_it() -> None:
+    later = listing(NEW, "t", at_ms=5)
+    assert found(listing(OLD, "t", at_ms=3), later, query=OLD, sinkId="mine") == NEW
+    assert found(listing(OLD, "t", at_ms=3), later, query=NEW, sinkId="mine") is None
+    assert found(listing(OLD, "t", at_ms=3), later, query=OLD) is None, "they share a topic"
+    other = listing(NEW, "u", at_ms=5)
+    assert found(listing(OLD, "t", at_ms=3), other, query=OLD, sinkId="mine") is None
+    stale = listing(OLD, "t", at_ms=3)  # of a coordinator that was deposed
+    assert found(listing(OLD, "t", at_ms=9), later, stale, query=OLD, sinkId="mine") is None
+
+
 def test_a_sink_id_is_taken_until_a_takeover_is_meant() -> None:
     before = listing(OLD, "t")
     with pytest.raises(SinkTaken, match=rf"sinkId='mine': query {OLD} .*batch 7 at 1970.*takeover"):
@@ -69,17 +80,17 @@ def test_a_sink_id_is_taken_until_a_takeover_is_meant() -> None:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
-    monkeypatch.setattr(staging, "_known_sinks", set())
+    monkeypatch.setattr(staging, "_known_runs", set())
     with FakeCluster(2) as running:
         running.create_topic("t")
         yield running
 
 
-def write(cluster: FakeCluster, query: str, number: int = 0, **given: str) -> Any:
+def write(cluster: FakeCluster, query: str, number: int = 0, run: str = "run", **given: str) -> Any:
     """The decision about a batch of one row."""
     servers = {"pylog.bootstrap.servers": ",".join(cluster.bootstrap_servers), "topic": "t"}
     to = sink_options({**servers, **given})
-    batch = SinkBatchId(SinkKey(query, to.sink_id or "t"), "run", number)
+    batch = SinkBatchId(SinkKey(query, to.sink_id or "t"), run, number)
     try:
         rows = [pa.record_batch({"value": ["a"]})]
         return decide([stage_batches(rows, to, ["value"], batch, 0, number)], to)
@@ -100,6 +111,20 @@ def test_a_new_query_is_refused_before_it_writes(cluster: FakeCluster) -> None:
     write(cluster, NEW, 1, sinkId="mine")
     with pytest.raises(SinkTaken, match="has written there last"):
         write(cluster, THIRD, sinkId="mine")
+
+
+def test_an_old_query_that_is_started_again_is_refused(cluster: FakeCluster) -> None:
+    takeover = {"pylog.sink.takeover": "true"}
+    write(cluster, OLD, sinkId="mine")
+    write(cluster, NEW, sinkId="mine", **takeover)
+    produced = len(cluster.produce_requests)
+    with pytest.raises(SinkTaken, match=NEW):
+        write(cluster, OLD, 1, run="again", sinkId="mine")
+    assert len(cluster.produce_requests) == produced
+    write(cluster, NEW, 1, run="again", sinkId="mine")
+    write(cluster, OLD, 1, run="third", sinkId="mine", **takeover)
+    with pytest.raises(SinkTaken, match=OLD):
+        write(cluster, NEW, 2, run="third", sinkId="mine")
 
 
 def test_without_a_sink_id_a_new_query_is_warned(
