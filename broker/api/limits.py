@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from pylog import errors
+from pylog.model import TOPIC_NAME_LENGTH_MAX
+from pylog.plain_text import cut
 from pylog_broker.metadata.messages import Failure
 
 PARTITIONS_PER_REQUEST_MAX: Final = 20_000
@@ -45,9 +47,10 @@ def named_twice(partitions: Iterable[tuple[str, int]]) -> Failure | None:
     seen: set[tuple[str, int]] = set()
     for name in partitions:
         if name in seen:
+            topic = cut(name[0], TOPIC_NAME_LENGTH_MAX)
             return Failure(
                 errors.InvalidRequest.code,
-                f"{name[0]}-{name[1]} stands in the request more than once",
+                f"{topic}-{name[1]} stands in the request more than once",
             )
         seen.add(name)
     return None

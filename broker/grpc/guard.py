@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError, Message
 
 from pylog import errors
 from pylog.clock import ticks
+from pylog.plain_text import cut
 from pylog.rpc.channel import ERROR_CODE_KEY
 from pylog_broker.metrics.counters import RequestCounters
 
@@ -30,6 +31,10 @@ REQUEST_SECONDS_MAX: Final = 30.0
 
 DEADLINE_GRAIN_SECONDS: Final = 0.001
 """gRPC counts deadlines in whole milliseconds, and rounds them up."""
+
+WORDS_BYTES_MAX: Final = 4096
+"""The most bytes of an error's words. They go as metadata, of which a client takes 8 KiB in all: of
+more it drops the error, too."""
 
 _STATUS: Final[dict[type[errors.PylogError], grpc.StatusCode]] = {
     errors.ClusterAuthorizationFailed: grpc.StatusCode.PERMISSION_DENIED,
@@ -91,8 +96,16 @@ async def _checked_stream(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
 
 
 def told(error: errors.PylogError) -> str:
-    """The error in words, as its client gets it."""
-    return f"{error.name}: {error}"
+    """The error in words, as its client gets it: cut where metadata would not hold it."""
+    words = f"{error.name}: {error}"
+    size = 0
+    for chars, char in enumerate(words):
+        plain = " " <= char <= "~" and char != "%"
+        # gRPC writes each byte that is not plain as %XX.
+        size += 1 if plain else 3 * len(char.encode(errors="replace"))
+        if size > WORDS_BYTES_MAX:
+            return cut(words, chars)
+    return words
 
 
 async def refuse(context: Context, error: errors.PylogError) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
+from pylog import errors
 from pylog.rpc.channel import tune_process
 from pylog.rpc.v1 import log_pb2, log_pb2_grpc
 from pylog_broker.api.calls import Calls
@@ -105,5 +106,26 @@ def test_what_is_unary_for_clients_stays_so() -> None:
             with pytest.raises(grpc.RpcError) as caught:
                 stub.Produce(log_pb2.ProduceRequest(), timeout=5)
             assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+    with_server(check)
+
+
+@pytest.mark.parametrize("char", ["t", "%", "ü", "\U0001f4a9", "\n"])
+def test_an_error_of_many_words_arrives(monkeypatch: pytest.MonkeyPatch, char: str) -> None:
+    """A client takes 8 KiB of metadata, and would drop the error as a whole."""
+
+    async def refusing(self: MetadataHandler, context: Any, query: Any) -> Any:
+        raise errors.InvalidRequest(char * 70_000)
+
+    monkeypatch.setattr(MetadataHandler, "handle", refusing)
+
+    def check(server: str) -> None:
+        with grpc.insecure_channel(server) as channel:
+            stub = log_pb2_grpc.LogStub(channel)  # type: ignore[no-untyped-call]
+            with pytest.raises(grpc.RpcError) as caught:
+                stub.Metadata(log_pb2.MetadataRequest(), timeout=30)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert caught.value.details().startswith("INVALID_REQUEST: " + char * 300)
+        assert caught.value.details().endswith("more characters)")
 
     with_server(check)
