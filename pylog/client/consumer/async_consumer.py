@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
@@ -16,6 +17,7 @@ from pylog.client.closing import AsyncClosing
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.whole_reads import READ_S
+from pylog.client.elsewhere import Elsewhere
 from pylog.client.membership.offset_commits import OnCommitted
 from pylog.client.timeouts import seconds
 from pylog.client.topics_and_partitions import Partitions
@@ -130,6 +132,7 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
             *topics, bootstrap_servers=bootstrap_servers, group_id=group_id, **settings
         )
         self._polling = False
+        self._calls = Elsewhere()
 
     # ---- what to read, and where: at once -----------------------------------------------------
 
@@ -228,6 +231,7 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         """Records without end. Leaving the loop loses none: the next poll or loop goes on."""
         while True:
+            await self._calls.left_has_ended()
             for record in await self._poll(1.0, lambda: self._inner._iteration(0)):
                 yield record
 
@@ -239,6 +243,7 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
         deadline = SYSTEM_CLOCK.monotonic_ms() + seconds(timeout) * 1000
         self._polling = True
         try:
+            await self._calls.left_has_ended(seconds(timeout))
             while True:
                 found = take()
                 left_s = (deadline - SYSTEM_CLOCK.monotonic_ms()) / 1000
@@ -264,7 +269,7 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
     # ---- what may ask a broker ----------------------------------------------------------------
 
     async def _elsewhere(self, call: Callable[..., T], *args: Any) -> T:
-        return await asyncio.to_thread(call, *args)
+        return await self._calls.run(partial(call, *args))
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The topic's partition numbers."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 from pylog import errors
 from pylog.client.closing import AsyncClosing
 from pylog.client.consumer.consumer_records import ConsumerRecords
+from pylog.client.elsewhere import Elsewhere
 from pylog.client.share_consumer.share_consumer import Parts, ShareConsumer
 from pylog.client.share_consumer.share_waiting import LOOK_AGAIN_S
 from pylog.client.sharing.acknowledgements import CommitResults
@@ -120,6 +121,7 @@ class AsyncShareConsumer(AsyncClosing, Generic[K, V]):
             *topics, bootstrap_servers=bootstrap_servers, group_id=group_id, **settings
         )
         self._polling = False
+        self._calls = Elsewhere()
 
     # ---- at once ------------------------------------------------------------------------------
 
@@ -162,6 +164,7 @@ class AsyncShareConsumer(AsyncClosing, Generic[K, V]):
         `ShareConsumer.poll`.
         """
         with self._one_poll():
+            await self._calls.left_has_ended(seconds(timeout))
             with self._inner._use():
                 left_over = self._inner._take_pending()
             if left_over:
@@ -173,6 +176,7 @@ class AsyncShareConsumer(AsyncClosing, Generic[K, V]):
         inner = self._inner
         while True:
             with self._one_poll():
+                await self._calls.left_has_ended()
                 with inner._use():
                     is_empty = not inner._has_pending
                 if is_empty:
@@ -252,4 +256,4 @@ class AsyncShareConsumer(AsyncClosing, Generic[K, V]):
         await self._elsewhere(lambda: self._inner.__exit__(kind, error, traceback))
 
     async def _elsewhere(self, call: Callable[[], T]) -> T:
-        return await asyncio.to_thread(call)
+        return await self._calls.run(call)

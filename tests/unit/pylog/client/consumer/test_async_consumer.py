@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -110,5 +111,68 @@ def test_waiting_holds_up_no_other_task(cluster: FakeCluster) -> None:
             before = SYSTEM_CLOCK.monotonic_ms()
             assert not await c.poll(0.1)
             assert SYSTEM_CLOCK.monotonic_ms() - before >= 95
+
+    asyncio.run(read())
+
+
+class SlowCall:
+    """A call of the consumer that stays in its thread until it is let go."""
+
+    def __init__(self, consumer: AsyncConsumer, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.entered, self.may_end = threading.Event(), threading.Event()
+        self._inner = consumer._inner
+        monkeypatch.setattr(self._inner, "end_offsets", self._call)
+
+    def _call(self, *_: TopicPartition) -> None:
+        with self._inner._use():
+            self.entered.set()
+            assert self.may_end.wait(30)
+
+    async def cancel(self, task: asyncio.Task[Any]) -> None:
+        """Cancel the task that is in the call."""
+        assert await asyncio.to_thread(self.entered.wait, 10)
+        task.cancel()
+
+
+def test_what_comes_behind_a_cancelled_call_waits_for_its_end(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster, 3)
+
+    async def read() -> None:
+        async with consumer(cluster) as c:
+            c.assign(T0)
+            slow = SlowCall(c, monkeypatch)
+            asked = asyncio.create_task(c.end_offsets(T0))
+            await slow.cancel(asked)
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            with pytest.raises(errors.RequestTimedOut, match="was cancelled"):
+                await c.poll(0)
+            asyncio.get_running_loop().call_later(0.02, slow.may_end.set)
+            assert await c.beginning_offsets(T0) == {T0: 0}
+            assert [record.offset for record in await c.poll(5)] == [0, 1, 2]
+
+    asyncio.run(read())
+
+
+def test_a_task_that_is_cancelled_in_a_call_closes_its_consumer(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read() -> None:
+        made = consumer(cluster)
+        slow = SlowCall(made, monkeypatch)
+
+        async def use() -> None:
+            async with made as c:
+                await c.end_offsets(T0)
+
+        task = asyncio.create_task(use())
+        await slow.cancel(task)
+        asyncio.get_running_loop().call_later(0.02, slow.may_end.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(errors.ClientClosed):
+            await made.poll(0)
 
     asyncio.run(read())

@@ -1,0 +1,60 @@
+"""Blocking calls of an asyncio client, on other threads.
+
+A thread cannot be cancelled: a call whose caller is goes on until it has its answer or its time is
+up. A consumer is for one thread at a time, so whatever comes next waits for the end of that call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextvars import copy_context
+from typing import TypeVar
+
+from pylog import errors
+
+T = TypeVar("T")
+
+
+class Elsewhere:
+    """Makes the calls of one client. From the thread of the event loop alone."""
+
+    def __init__(self) -> None:
+        self._left: Future[object] | None = None  # the newest call whose caller was cancelled
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """What the call returns or raises, once one that was left has ended."""
+        before = self._left
+        ran: Future[T] = Future()
+
+        def work() -> None:
+            if before is not None:
+                wait((before,))
+            try:
+                ran.set_result(call())
+            except BaseException as error:  # noqa: BLE001  the caller's
+                ran.set_exception(error)
+
+        asyncio.get_running_loop().run_in_executor(None, copy_context().run, work)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(ran))
+        except asyncio.CancelledError:
+            self._left = ran  # type: ignore[assignment]
+            raise
+
+    async def left_has_ended(self, timeout_s: float | None = None) -> None:
+        """Return when no call that was left is under way; RequestTimedOut after so many seconds."""
+        left = self._left
+        if left is None:
+            return
+        if not left.done():
+            over = asyncio.wrap_future(left)
+            over.add_done_callback(lambda ended: ended.exception())  # nobody's any more
+            await asyncio.wait({over}, timeout=timeout_s)
+        if not left.done():
+            raise errors.RequestTimedOut(
+                "a call of this consumer that was cancelled still waits for a broker, and has not "
+                f"ended within {timeout_s:g} s; call again"
+            )
+        self._left = None
