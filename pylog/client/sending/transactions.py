@@ -232,7 +232,7 @@ class Transactions:
             return known
         self._check_own(COMMIT)
         if self.state not in (_S.IN_TRANSACTION, _S.PREPARED):
-            raise self._refusal(COMMIT, "no transaction is open")
+            raise self._refusal(COMMIT, "call begin_transaction() first")
         self._become(_S.COMMITTING)
         return self._begin(COMMIT)
 
@@ -246,7 +246,7 @@ class Transactions:
             return known
         self._check_own(ABORT)
         if self.state not in (_S.IN_TRANSACTION, _S.PREPARED, _S.ABORTABLE_ERROR):
-            raise self._refusal(ABORT, "no transaction is open")
+            raise self._refusal(ABORT, "call begin_transaction() first")
         self._become(_S.ABORTING)
         self._error = None
         self._retry_at_ms = self._failures = 0
@@ -502,7 +502,8 @@ class Transactions:
             faults = dict.fromkeys((tp for tp, _ in request.offsets), fault)
         lasting = next((one for one in faults.values() if _is_lasting(one)), None)
         if lasting is not None:
-            if lasting.fatal or isinstance(lasting, _ENDS_ALL):
+            is_of_member = isinstance(lasting, errors.FencedInstanceId)  # fatal for it alone
+            if (lasting.fatal and not is_of_member) or isinstance(lasting, _ENDS_ALL):
                 self._die(lasting, effects)
             else:
                 self._break(_of_group(request.group, lasting), effects)

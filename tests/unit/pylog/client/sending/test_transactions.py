@@ -558,6 +558,7 @@ def test_a_group_that_moves_is_looked_for() -> None:
         (errors.IllegalGeneration, "gone on without this member"),
         (errors.UnknownMemberId, "gone on without this member"),
         (errors.FencedMemberEpoch, "gone on without this member"),
+        (errors.FencedInstanceId, "FENCED_INSTANCE_ID"),
         (errors.GroupAuthorizationFailed, "GROUP_AUTHORIZATION_FAILED"),
         (errors.UnknownTopicOrPartition, "UNKNOWN_TOPIC_OR_PARTITION"),
         (errors.InvalidProducerEpoch, ""),
