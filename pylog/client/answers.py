@@ -58,3 +58,5 @@ class Callback:
 
     run: Callable[[], Any]
     answer: Answer[Any] = field(default_factory=Answer)
+    is_awaited: bool = True
+    """Whether the member takes no step before it is answered."""

@@ -40,6 +40,7 @@ class LoopThread:
 
         self.loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
         self.pid = os.getpid()
+        self.ended = False  # with the program; nothing would run any more
         self._thread = threading.Thread(target=self._run, name="pylog-client", daemon=True)
         self._thread.start()
 
@@ -60,6 +61,14 @@ class LoopThread:
         if self.pid != os.getpid():
             raise self.closed(client)
 
+    def check_runs(self) -> None:
+        """ClientClosed when the program ends and has closed all clients."""
+        if self.ended:
+            raise errors.ClientClosed(
+                "the program ends, and has closed all of pylog's clients: an atexit handler that "
+                "needs one is registered after the first client was made, so as to run before that"
+            )
+
     def is_current(self) -> bool:
         """Whether the caller runs on the loop's thread (in a callback of ours)."""
         return threading.current_thread() is self._thread
@@ -69,7 +78,12 @@ class LoopThread:
         self.loop.call_soon_threadsafe(function, *args)
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the loop; the future is for other threads."""
+        """Run a coroutine on the loop; the future is for other threads. ClientClosed when the
+        program ends.
+        """
+        if self.ended:
+            coroutine.close()
+        self.check_runs()
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -94,6 +108,7 @@ class LoopThread:
 
     def stop(self) -> None:
         """End the loop and its thread."""
+        self.ended = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(timeout=2.0)
 
@@ -106,7 +121,8 @@ _open: weakref.WeakSet[Any] = weakref.WeakSet()
 def shared_loop() -> LoopThread:
     """The process's loop thread, started at the first call.
 
-    Raises ForkedProcess where the process that forked this one had started it.
+    Raises ForkedProcess where the process that forked this one had started it, and ClientClosed
+    when the program ends.
     """
     global _shared
     with _lock:
@@ -119,12 +135,22 @@ def shared_loop() -> LoopThread:
                 f"{_shared.pid}), and gRPC does not outlive a fork; start it by "
                 f'multiprocessing.get_context("spawn"), or fork it before the first client is made'
             )
+        _shared.check_runs()
         return _shared
 
 
 def on_loop_thread() -> bool:
     """Whether the caller is one of our callbacks, which must not wait for us."""
     return _shared is not None and _shared.is_current()
+
+
+def log_or_raise(error: BaseException, what: str) -> None:
+    """Log what a user's callback has raised. SystemExit and KeyboardInterrupt go on, but not on our
+    thread: they would end its loop, and every client of the process would wait for ever.
+    """
+    if not isinstance(error, Exception) and not on_loop_thread():
+        raise error
+    logger.error(what, exc_info=error)
 
 
 def close_at_exit(client: _Closeable) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -229,6 +230,47 @@ def test_what_an_error_ended_is_read_again(
             read += [(record.partition, record.offset) for record in consumer.poll(5)]
     assert failed.value.args in read
     assert len(read) == len(set(read)) == 100 * PARTITIONS - 29
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("told", ["on_partitions_assigned", "on_partitions_revoked"])
+def test_a_listener_that_closes_its_consumer_is_refused_at_once(
+    cluster: LocalCluster, topic: str, protocol: str, told: str
+) -> None:
+    """The group waits for the listener to return."""
+    consumer = member(cluster, topic, protocol)
+    listener = SimpleNamespace(**{told: lambda _partitions: consumer.close()})
+    consumer.subscribe(topic, listener=listener)
+    begin_ms = SYSTEM_CLOCK.monotonic_ms()
+
+    def use() -> None:
+        while not consumer.poll(5):
+            pass
+        consumer.close()
+
+    with pytest.raises(errors.InvalidRequest, match=r"close\(\) inside a callback"):
+        use()
+    consumer.close()
+    assert SYSTEM_CLOCK.monotonic_ms() - begin_ms < 10_000
+    with pytest.raises(errors.ClientClosed):
+        consumer.poll(0)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_callback_of_a_commit_closes_its_consumer(
+    cluster: LocalCluster, topic: str, protocol: str
+) -> None:
+    consumer = member(cluster, topic, protocol)
+    consumer.subscribe(topic)
+    assert consumer.poll(10)
+    consumer.commit_async(callback=lambda _offsets, _error: consumer.close())
+
+    def poll_on() -> None:
+        while True:
+            consumer.poll(0.1)
+
+    with pytest.raises(errors.ClientClosed):
+        poll_on()
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -662,8 +662,8 @@ class Consumer(Closing, Shown, Generic[K, V]):
     def close(self, timeout: float | None = None) -> None:
         """Commit the offsets of consumed records (with auto commit), leave the group, and let go of
         connections and buffers: within `timeout` seconds (default: 30), without a group at once. An
-        error of a rebalance listener is raised when all is done. Without a group any thread may
-        close.
+        error of a rebalance listener is raised when all is done; a listener itself may not close
+        its consumer. Without a group any thread may close.
         """
         given_s = seconds_or_none(timeout)
         if not self._closed:
@@ -684,6 +684,7 @@ class Consumer(Closing, Shown, Generic[K, V]):
         raised: BaseException | None = None
         if self._group is not None and not self._thread.is_current():
             with self._turn.use():
+                self._waiting.refuse_in_awaited_callback("close()")
                 raised = self._group.end(timeout_s, leaves=self._leaves_group, unread=unread)
         self._closed = self._loop.closed = True
         with self._lock:

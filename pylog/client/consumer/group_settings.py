@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pylog import errors
 from pylog.client.arguments import shown
-from pylog.client.background import logger
+from pylog.client.background import log_or_raise, logger
 from pylog.client.fetching.group_managers import GroupSettings
 from pylog.client.membership.assignors import OWN_ASSIGNORS, Assignor, Member, Plan
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
@@ -154,11 +154,32 @@ class _UsersAssignor:
     def user_data(self, owned: Sequence[TopicPartition], generation: int) -> bytes | None:
         """The warning that it has to give, if any."""
         method = getattr(self._own, "user_data", None)
-        return method(owned, generation) if callable(method) else None
+        if not callable(method):
+            return None
+        try:
+            data = method(owned, generation)
+        except BaseException as error:  # noqa: BLE001  the member joins
+            log_or_raise(error, f"user_data of the assignor {self.name!r} raised; it gives none")
+            return None
+        if data is not None and not isinstance(data, bytes):
+            logger.error(
+                "user_data of the assignor %r returned %s, which is not bytes; it gives none",
+                self.name,
+                shown(data),
+            )
+            return None
+        return data
 
     def assign(self, partition_counts: Mapping[str, int], members: Sequence[Member]) -> Plan:
         """Its plan, in which each member stands."""
         plan = self._own.assign(partition_counts, members)
-        return {
-            m.member_id: [TopicPartition(*tp) for tp in plan.get(m.member_id, ())] for m in members
-        }
+        try:
+            return {
+                m.member_id: [TopicPartition(*tp) for tp in plan.get(m.member_id, ())]
+                for m in members
+            }
+        except (AttributeError, TypeError):
+            raise errors.InvalidConfig(
+                f"the assignor {self.name!r} returned {shown(plan)}: assign() returns a dictionary "
+                f"of each member's id and its list of (topic, partition)"
+            ) from None

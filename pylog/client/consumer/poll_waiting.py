@@ -10,10 +10,10 @@ first sees the fault come first, and those that arrive later do not hide it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 from pylog import errors
-from pylog.client.answers import Answer
+from pylog.client.answers import Answer, Callback
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS, Denial
 from pylog.client.consumer.collecting import Collector
@@ -54,7 +54,7 @@ class PollWaiting:
         self._started_ms = clock.monotonic_ms()
         self._woken = False
         self._group = loop.core.group
-        self._in_callback = False
+        self._callback: Callback | None = None  # that runs
         self._absent_since_ms: dict[TopicPartition, int] = {}
         self._told: dict[str, Denial | None] = {}
         self._arrivals: dict[str | TopicPartition, int] = {}  # of faults that metadata shows
@@ -123,7 +123,7 @@ class PollWaiting:
         """
         while self._core.for_user:
             callback = self._core.for_user.popleft()
-            self._in_callback = True
+            outer, self._callback = self._callback, callback
             try:
                 given = callback.run()
             except BaseException as error:
@@ -134,16 +134,24 @@ class PollWaiting:
                 with self._loop.lock:
                     callback.answer.succeed(given)
             finally:
-                self._in_callback = False
+                self._callback = outer
                 self._loop.poke()
 
     def refuse_in_callback(self, call: str) -> None:
         """InvalidRequest for what would wait for the very callback that it is called in."""
-        if self._in_callback:
-            raise errors.InvalidRequest(
-                f"{call} inside a callback of this consumer: it would wait for the callback to "
-                f"end; call it after the poll that runs the callback"
-            )
+        if self._callback is not None:
+            self._refuse(call)
+
+    def refuse_in_awaited_callback(self, call: str) -> None:
+        """The same for what waits for the callbacks of a rebalance alone."""
+        if self._callback is not None and self._callback.is_awaited:
+            self._refuse(call)
+
+    def _refuse(self, call: str) -> NoReturn:
+        raise errors.InvalidRequest(
+            f"{call} inside a callback of this consumer: it would wait for the callback to end; "
+            f"call it after the poll that runs the callback"
+        )
 
     def _tell_of_poll(self, group: GroupManagers) -> None:
         """The user is done with what it had."""

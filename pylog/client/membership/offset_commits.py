@@ -378,7 +378,8 @@ class OffsetCommits:
         else:
             commit.answer.fail(error)
         if commit.on_committed is not None:
-            self._for_user.append(Callback(partial(commit.on_committed, commit.offsets, error)))
+            told = partial(commit.on_committed, commit.offsets, error)
+            self._for_user.append(Callback(told, is_awaited=False))
 
     # ---- answers to questions -----------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from sys import getrefcount
 from typing import Final
 
 from pylog import errors
-from pylog.client.background import logger, on_loop_thread, shared_loop
+from pylog.client.background import log_or_raise, on_loop_thread, shared_loop
 from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.record_times import RecordTimes
 from pylog.client.timeouts import seconds_or_none
@@ -124,8 +124,8 @@ class Delivery:
         for callback, (metadata, error) in zip(callbacks, self._outcomes(indexes), strict=True):
             try:
                 callback(metadata, error)
-            except Exception:  # noqa: BLE001  a user's callback: the producer goes on
-                logger.exception("a delivery callback raised")
+            except BaseException as fault:  # noqa: BLE001  the producer goes on
+                log_or_raise(fault, "a delivery callback raised")
 
     def _outcomes(
         self, indexes: Sequence[int]
@@ -217,8 +217,8 @@ class Delivery:
 def _run(callback: Callable[[], object]) -> None:
     try:
         callback()
-    except Exception:  # noqa: BLE001  a user's callback: the producer goes on
-        logger.exception("a delivery callback raised")
+    except BaseException as error:  # noqa: BLE001  the producer goes on
+        log_or_raise(error, "a delivery callback raised")
 
 
 class DeliveryHandle:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from pylog import errors
-from pylog.client.background import logger
+from pylog.client.background import log_or_raise, logger
 from pylog.model import RecordMetadata
 
 
@@ -68,8 +68,8 @@ class Interceptors:
         for method in self._on_acknowledgement:
             try:
                 method(metadata, error)
-            except Exception:  # noqa: BLE001  a user's code: the producer goes on
-                logger.exception("an interceptor's on_acknowledgement raised")
+            except BaseException as fault:  # noqa: BLE001  the producer goes on
+                log_or_raise(fault, "an interceptor's on_acknowledgement raised")
 
     def close(self) -> None:
         """The producer closed."""

@@ -575,6 +575,8 @@ class Producer(Closing, Shown):
         `flush` raises none of them.
         """
         self._thread.check_here("the producer")
+        if self._thread.ended:
+            return  # the end of the program has closed the producer
         if self._thread.is_current():
             raise errors.WrongThread("flush() inside a callback would wait for its own thread")
         limit_s = seconds_or_none(timeout)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -47,6 +49,40 @@ def test_all_clients_are_closed_and_the_loop_is_stopped(monkeypatch: pytest.Monk
     clients = Client(), Client()
     assert ended(monkeypatch, *clients).stopped
     assert all(client.closed for client in clients)
+
+
+def test_clients_are_refused_behind_the_end_of_the_program() -> None:
+    """Handlers of `atexit` that were there before pylog's run later, that of `logging` for one."""
+    program = """
+import atexit
+
+def late():
+    producer.flush()
+    for attempt in (
+        lambda: producer.send("t", b"x"),
+        lambda: AdminClient(bootstrap_servers="127.0.0.1:1"),
+        lambda: Consumer("t", bootstrap_servers="127.0.0.1:1"),
+        admin.list_topics,
+    ):
+        try:
+            attempt()
+        except ClientClosed as error:
+            print(error)
+
+atexit.register(late)
+from pylog import AdminClient, Consumer, Producer
+from pylog.errors import ClientClosed
+producer = Producer(bootstrap_servers="127.0.0.1:1")
+admin = AdminClient(bootstrap_servers="127.0.0.1:1")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    closed, *ends, admin_closed = run.stdout.splitlines()
+    assert (closed, admin_closed) == ("the producer is closed", "the admin client is closed")
+    assert len(ends) == 2
+    assert all("the program ends" in line for line in ends)
+    assert run.stderr == ""
 
 
 def test_one_that_another_thread_uses_is_told_in_a_line_and_the_others_are_closed(

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pylog import errors
-from pylog.client.background import on_loop_thread
+from pylog.client.background import on_loop_thread, shared_loop
 from pylog.client.producer.delivery import Delivery, handle_on
+from pylog.client.producer.interceptors import Interceptors
 from pylog.client.sending.record_times import RecordTimes
 from pylog.model import RecordMetadata, TopicPartition
 
@@ -108,6 +111,40 @@ def test_a_failing_callback_does_not_stop_the_others(caplog: pytest.LogCaptureFi
     handle.add_done_callback(told.append)  # done already: at once
     assert told == [handle, handle]
     assert "a delivery callback raised" in caplog.text
+
+
+@pytest.mark.parametrize("ends", [SystemExit, KeyboardInterrupt])
+def test_a_callback_that_ends_the_program_does_not_end_pylogs_thread(
+    ends: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The loop would stop without a word, and every client of the process would wait for ever."""
+    delivery = Delivery()
+    told: list[object] = []
+
+    def leave(*_: object) -> None:
+        raise ends
+
+    delivery.on_delivery(0, leave)
+    delivery.on_delivery(1, lambda *_: told.append(1))
+    handle = handle_on(delivery, 0)
+    handle.add_done_callback(leave)
+    handle.add_done_callback(told.append)
+    interceptors = Interceptors([SimpleNamespace(on_acknowledgement=leave)])
+    thread = shared_loop()
+    for step in (
+        partial(delivery.succeed, TP, 0, -1, times_of(1, 2)),
+        partial(interceptors.on_acknowledgement, None, None),
+    ):
+        over = threading.Event()
+        thread.call(step)
+        thread.call(over.set)
+        assert over.wait(10)
+    assert sorted(map(str, told)) == sorted(map(str, [1, handle]))
+    assert caplog.text.count("a delivery callback raised") == 2
+    assert "on_acknowledgement raised" in caplog.text
+
+    with pytest.raises(ends):  # on the user's own thread it ends the program
+        handle.add_done_callback(leave)
 
 
 def test_a_real_future() -> None:
