@@ -115,6 +115,7 @@ lint: setup ## style, types, import contracts, generated files
 	$(PY) tools/protoc.py --check
 	$(PY) tools/kafka_codecs.py --check
 	$(PY) tools/configuration.py --check
+	$(PY) tools/errors_page.py --check
 	$(PY) tools/typed_settings.py --check
 	$(PY) tools/monitoring.py --check
 
@@ -124,6 +125,7 @@ proto: setup ## regenerate the checked-in code from proto/ and the Kafka schemas
 
 docs: setup ## regenerate docs/, the dashboard and the types of settings from the code's tables
 	$(PY) tools/configuration.py
+	$(PY) tools/errors_page.py
 	$(PY) tools/typed_settings.py
 	$(PY) tools/monitoring.py
 

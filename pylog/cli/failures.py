@@ -1,15 +1,17 @@
-"""The one form in which commands tell what went wrong: `pylog: NAME: why` on standard error, or,
-with `--json`, an object in a line of its own. Standard output has results alone.
+"""The one form in which commands tell what went wrong: `pylog: NAME: why. Next step.` on standard
+error, or, with `--json`, an object in a line of its own. Standard output has results alone.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import ClassVar
 
 import click
 
 from pylog import errors
+from pylog.next_steps import OWN_WORDS, next_step
 from pylog.plain_text import escaped, escaped_json
 
 
@@ -17,22 +19,30 @@ class Form:
     """The form of errors in this process, which runs one command: whether they are for machines."""
 
     as_json = False
+    shown: ClassVar[set[str]] = set()
+    """The next steps that a person has read already: several items may fail by one error."""
 
     @classmethod
     def choose(cls, arguments: Sequence[str]) -> None:
         """By whether `--json` is among the arguments, also among those that cannot be parsed."""
         options = arguments[: arguments.index("--")] if "--" in arguments else arguments
         cls.as_json = "--json" in options
+        cls.shown = set()
 
 
 def tell_error(error: BaseException, **fields: object) -> None:
     """Reports the reason of a failure. `fields` are for machines: the place of it."""
+    step = next_step(type(error)) if isinstance(error, errors.PylogError) else ""
     if not Form.as_json:
-        click.echo(f"pylog: {in_words(error)}", err=True)
+        text = in_words(error)
+        if step and step not in Form.shown and type(error) not in OWN_WORDS:
+            Form.shown.add(step)
+            text = f"{text.rstrip('.')}. {step}"
+        click.echo(f"pylog: {text}", err=True)
         return
     said: dict[str, object] = {"error": name_of(error), "message": message_of(error)}
     if isinstance(error, errors.PylogError):
-        said |= {"code": error.code, "retriable": error.retriable}
+        said |= {"code": error.code, "retriable": error.retriable, "next_step": step}
     _echo_json(said | fields)
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pylog import LocalCluster
+from pylog import LocalCluster, errors
 from pylog.cli.main import main
 from pylog.clock import SYSTEM_CLOCK
+from pylog.next_steps import next_step
 from tests.fakes.waiting import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -91,7 +92,8 @@ def test_what_succeeded_and_what_did_not(run: Run) -> None:
     assert run("topics", "create", "p1")[0] == 0
     status, out, err = run("topics", "create", "p1", "p2")
     assert (status, out) == (1, "created p2\n")
-    assert err == "pylog: TOPIC_ALREADY_EXISTS: topic p1: it already exists\n"
+    step = next_step(errors.TopicAlreadyExists)
+    assert err == f"pylog: TOPIC_ALREADY_EXISTS: topic p1: it already exists. {step}\n"
     status, out, err = run("topics", "delete", "p1", "nope", "p2", "--json")
     assert status == 1
     assert [json.loads(line)["name"] for line in out.splitlines()] == ["p1", "p2"]

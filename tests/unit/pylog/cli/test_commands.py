@@ -272,5 +272,6 @@ def test_wrong_plans_are_told(cluster: FakeCluster, run: Run, tmp_path: Path) ->
     status, _, err = run("reassign", "execute", str(plan))
     assert (status, err.splitlines()[-1][:21]) == (2, "Error: the plan must ")
     status, _, err = run("reassign", "plan", "a", "--brokers", "7")
-    assert (status, err) == (1, "pylog: BROKER_ID_NOT_REGISTERED: no broker 7 is registered")
+    assert status == 1
+    assert err.startswith("pylog: BROKER_ID_NOT_REGISTERED: no broker 7 is registered. `pylog ")
     assert run("reassign", "plan", "a", "--brokers", "x")[0] == 2

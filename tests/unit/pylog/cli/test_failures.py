@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from pylog import errors
 from pylog.cli import failures
 from pylog.cli.main import cli, main
+from pylog.next_steps import next_step
 from tests.fakes.fake_cluster import FakeCluster
 
 
@@ -55,9 +57,21 @@ def test_an_error_is_one_object_for_machines(
     assert told.get("code") == code
     if code is not None:
         assert told["retriable"] in (True, False)
+        assert told["next_step"]
     # For people it is the same in words.
     assert main(arguments) == status
     assert told["message"].split(": ")[-1][:40] in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_next_step_is_said_once(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["topics", "delete", "nope", "neither"]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith(f". {next_step(errors.UnknownTopicOrPartition)}")
+    assert second.endswith("there is no topic neither")
+    assert main(["acls", "list"]) == 1
+    assert capsys.readouterr().err.endswith("authorization is not offered yet\n")
 
 
 def test_each_failed_item_is_an_object(

@@ -16,6 +16,7 @@ import pytest
 from pylog import Producer, errors
 from pylog.cli.main import main
 from pylog.cli.produce import _Tally
+from pylog.next_steps import next_step
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.waiting import eventually
 
@@ -89,6 +90,7 @@ def test_a_file_that_failed_in_the_middle_is_stored_whole_and_once(
         assert json.loads(out)["next_line"] == 5
         assert json.loads(err.splitlines()[0]) | {"message": ""} == {
             "error": "MESSAGE_TOO_LARGE", "code": 10, "retriable": False, "line": 5, "message": "",
+                "next_step": next_step(errors.MessageTooLarge),
         }  # fmt: skip
     else:
         assert err.startswith("pylog: line 5: MESSAGE_TOO_LARGE: ")
