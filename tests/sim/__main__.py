@@ -21,6 +21,7 @@ MODES = (
     "moves",
     "shares",
     "sinks",
+    "progress",
     "throttles",
     "dead_letters",
     "offsets",
@@ -54,6 +55,11 @@ def main() -> int:
         "--sinks",
         action="store_true",
         help="queries whose batches count once in all seeds, in place of groups",
+    )
+    parser.add_argument(
+        "--progress",
+        action="store_true",
+        help="queries that commit to a group what they have read, with --sinks",
     )
     parser.add_argument(
         "--throttles", action="store_true", help="partitions move in all seeds, at a rate"

@@ -82,6 +82,7 @@ DRAWN = (
     "throttles",
     "share transactions",
     "dead letters",
+    "sink progress",
 )
 
 

@@ -101,7 +101,8 @@ class Groups:
                 place = _Place(group, index, instance_id)
                 group.places.append(place)
                 self._later(self._rng.expovariate(1 / 700), self._fill, place)
-        self._next()
+        if self._groups:
+            self._next()
 
     def _later(self, wait_ms: float, fn: object, *args: object) -> None:
         self._cluster.scheduler.after(int(wait_ms * US_PER_MS), fn, *args)  # type: ignore[arg-type]

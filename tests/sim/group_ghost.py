@@ -333,9 +333,13 @@ class GroupGhost:
 
     def commits(self, member: GroupMember, request: CommitRequest, topic_id: TopicId) -> None:
         """A member asks for a commit."""
-        self._requests[request.tag] = request
+        self.asks(request)
         for tp, offset in request.offsets.items():
             self._must_be_processed(member, tp, topic_id, offset, "commits")
+
+    def asks(self, request: CommitRequest) -> None:
+        """Somebody asks for a commit of positions that are no records of the run."""
+        self._requests[request.tag] = request
 
     def _must_be_processed(
         self, member: GroupMember, tp: TopicPartition, topic_id: TopicId, offset: int, what: str

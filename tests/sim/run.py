@@ -432,6 +432,37 @@ REQUIRED_OF_SINKS = (
 """The same for queries whose batches count once, in seeds that have them."""
 
 
+REQUIRED_OF_PROGRESS = (
+    # calls
+    "ListSinks not answered",
+    "positions sent",
+    "positions wait for the decision",
+    "positions not told: UnstableOffsetCommit",
+    "positions not told: no answer",
+    "open batch of another query aborted",
+    # queries in each other's place
+    "checkpoint lost",
+    "query looks up its group",
+    "query looks up its group, and takes over",
+    "query begins where the group has come to",
+    "query begins behind what was decided",
+    "query cannot begin: RequestTimedOut",
+    "batch fails with SinkTaken",
+    "new query refused",
+    "earlier query started again",
+    "earlier query refused",
+    "task of a query that goes on for another one",
+    "query goes on in the place of another one",
+    # coordinators
+    "decision with positions in the log",
+    "positions are there with their batch",
+    # readers
+    "attempt with positions counts",
+    "numbers written once",
+)
+"""The same for those that commit what they have read, in seeds that have them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of one seed. `invariant` is empty when everything held."""
@@ -595,6 +626,8 @@ def never_happened(outcomes: Iterable[Outcome], **asked: bool) -> list[str]:
             wanted = tuple(f"shares: {name}" for name in REQUIRED_OF_DEAD_LETTERS)
     if modes.sinks:
         wanted = tuple(f"sinks: {name}" for name in REQUIRED_OF_SINKS)
+        if modes.progress:
+            wanted = tuple(f"sinks: {name}" for name in REQUIRED_OF_PROGRESS)
     moving: tuple[str, ...] = ()
     if modes.moves:
         moving += (CONSUMER_OFFSETS,) if modes.groups or modes.shares else ()

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pylog import errors
+from pylog.client.admin import sink_wire as admin_wire
+from pylog.client.admin.sink_types import SinkListing
 from pylog.client.sinks import sink_wire
 from pylog.client.sinks.sink_types import SinkKey
 from pylog.model import BrokerId
@@ -41,6 +44,8 @@ class _Asking:
     request: Any
     heard: Heard
     until_ms: int
+    broker: int | None = None
+    """Where it is asked of that broker, and not of the coordinator."""
     failures: int = 0
     is_done: bool = False
 
@@ -56,12 +61,66 @@ class SinkCaller:
         self._rpcs: dict[int, Rpc] = {}
 
     def ask(
-        self, sink: SinkKey, api: UnaryApi[Any, Any], request: Any, heard: Heard, timeout_ms: int
+        self,
+        sink: SinkKey,
+        api: UnaryApi[Any, Any],
+        request: Any,
+        heard: Heard,
+        timeout_ms: int,
+        *,
+        broker: int | None = None,
     ) -> None:
-        """`heard` gets the answer, the coordinator's error, or RequestTimedOut."""
-        asking = _Asking(sink, api, request, heard, self._now_ms() + timeout_ms)
+        """`heard` gets the answer, the error of the coordinator, or of the `broker`, or
+        RequestTimedOut.
+        """
+        asking = _Asking(sink, api, request, heard, self._now_ms() + timeout_ms, broker)
         self._actor.timer(timeout_ms, self._done, asking, errors.RequestTimedOut(api.name))
         self._try(asking)
+
+    def list_sinks(self, sink_id: str, heard: Heard, timeout_ms: int) -> None:
+        """`heard` gets the sinks of that id, as each live broker lists those that it coordinates;
+        or the error of one.
+        """
+        image = self._cluster.image
+        waiting = {each for each in image.brokers if image.is_live(each)}
+        request = admin_wire.list_request(None, sink_id, receipts=True)
+        found: list[SinkListing] = []
+
+        def answered(broker: BrokerId, answer: Any) -> None:
+            if broker not in waiting:
+                return
+            if isinstance(answer, errors.PylogError):
+                waiting.clear()
+                heard(answer)
+                return
+            waiting.discard(broker)
+            found.extend(admin_wire.listing_of(each, broker) for each in answer.sinks)
+            if not waiting:
+                heard(found)
+
+        if not waiting:
+            wait_ms = min(BACKOFF_MS_MAX, timeout_ms)
+            self._actor.timer(wait_ms, self._list_again, sink_id, heard, timeout_ms - wait_ms)
+        for each in sorted(waiting):
+            self.ask(
+                SinkKey("", sink_id),
+                apis.LIST_SINKS,
+                request,
+                partial(answered, each),
+                timeout_ms,
+                broker=each,
+            )
+
+    def _list_again(self, sink_id: str, heard: Heard, timeout_ms: int) -> None:
+        """No broker was live."""
+        if timeout_ms > 0:
+            self.list_sinks(sink_id, heard, timeout_ms)
+        else:
+            heard(errors.RequestTimedOut(apis.LIST_SINKS.name))
+
+    def any_broker(self) -> int:
+        """One that may be asked for coordinators."""
+        return self._rng.choice(sorted(self._cluster.owners))
 
     def _now_ms(self) -> int:
         return self._actor.machine.now_ms()
@@ -81,7 +140,9 @@ class SinkCaller:
     def _try(self, asking: _Asking) -> None:
         if asking.is_done:
             return
-        broker = self._coordinators.get(asking.sink)
+        broker = asking.broker
+        if broker is None:
+            broker = self._coordinators.get(asking.sink)
         if broker is None:
             self._find(asking)
             return
@@ -91,10 +152,10 @@ class SinkCaller:
                 self._cluster.sometimes[f"sinks: {asking.api.name} not answered"] += 1
             self._answered(asking, answer)
 
-        self._call(broker, asking.api, asking.request, answered, REQUEST_MS)
+        self.call(broker, asking.api, asking.request, answered, REQUEST_MS)
 
     def _find(self, asking: _Asking) -> None:
-        broker = self._rng.choice(sorted(self._cluster.owners))
+        broker = self.any_broker()
         request = sink_wire.find_request(asking.sink)
 
         def found(answer: Any) -> None:
@@ -108,13 +169,23 @@ class SinkCaller:
             else:
                 self._try(asking)
 
-        self._call(broker, apis.FIND_COORDINATOR, request, found, FIND_MS)
+        self.call(broker, apis.FIND_COORDINATOR, request, found, FIND_MS)
 
-    def _call(
-        self, broker: int, api: UnaryApi[Any, Any], request: Any, heard: Heard, within_ms: int
+    def call(
+        self,
+        broker: int,
+        api: UnaryApi[Any, Any],
+        request: Any,
+        heard: Heard,
+        within_ms: int,
+        *,
+        of_groups: bool = False,
     ) -> None:
+        """`heard` gets the answer of that broker, which may be Refused, or None."""
         process = self._cluster.process(BrokerId(broker))
-        if process is None or process.transactions is None:
+        services = (None, None) if process is None else (process.transactions, process.groups)
+        service = services[of_groups]
+        if process is None or service is None:
             self._actor.timer(1 + self._rng.random() * 20, heard, None)
             return
         rpc = self._rpcs.get(broker)
@@ -129,7 +200,7 @@ class SinkCaller:
                 heard(answer)
 
         call = UnaryCall(api.key, request, self._actor.name)
-        rpc.request(process.transactions.serve, call, answered, None)
+        rpc.request(service.serve, call, answered, None)
         self._actor.timer(within_ms, answered, None)
 
     def _answered(self, asking: _Asking, answer: Any) -> None:

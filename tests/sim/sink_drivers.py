@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog import errors
 from pylog.client.sinks import sink_wire
@@ -25,8 +25,12 @@ from pylog.client.sinks.sink_types import (
 from pylog.model import LATEST_TIMESTAMP, BrokerId, LeaderEpoch, TopicPartition
 from pylog.rpc import apis
 from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery
+from pylog_connector.errors import SinkTaken
+from pylog_connector.options import sink_options
 from tests.sim.rpc import Actor, Machine, unary
 from tests.sim.sink_calls import SinkCaller
+from tests.sim.sink_progress import Number, Positions
+from tests.sim.sink_starts import Start
 from tests.sim.sink_workers import Order, SinkWorker, TaskReport
 
 if TYPE_CHECKING:
@@ -42,6 +46,25 @@ THINK_MS = 60
 DYING = ("before the decision", "with the decision", "behind the decision")
 MESSAGE_MS = 4
 LOST_MS = 300
+READ_MAX = 4
+SOURCE = -1
+"""In place of a task's number: the one that commits what is read."""
+
+
+class Plan(NamedTuple):
+    """The range of a batch: what its source gives out."""
+
+    begin: Positions
+    end: Positions
+
+    @property
+    def numbers(self) -> list[Number]:
+        """All of them."""
+        return [
+            (partition, offset)
+            for partition, end in sorted(self.end.items())
+            for offset in range(self.begin.get(partition, 0), end)
+        ]
 
 
 @dataclass(slots=True)
@@ -50,6 +73,8 @@ class Checkpoint:
 
     planned: int = -1
     committed: int = -1
+    plans: dict[int, Plan] = field(default_factory=dict)
+    """The ranges of batches, where the query commits what it has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +87,10 @@ class Work:
     checkpoint: Checkpoint | None = None
     keep_ms: int = KEEP_FOREVER
     is_keyed: bool = False
+    reads: bool = False
+    """Whether what it has read is committed to the group that has the name of the sink's id."""
+    takes_over: bool = False
+    """Whether it is meant to go on in the place of another query."""
 
 
 @dataclass(eq=False, slots=True)
@@ -71,6 +100,10 @@ class _Batch:
     number: int
     rows: list[tuple[int, ...]]
     """The partitions of each task's rows."""
+    numbers: list[tuple[Number, ...]] = field(default_factory=list)
+    """What each task's rows are made of, where the query commits what it has read."""
+    ends: Positions | None = None
+    """To where it has read then."""
     overwrites: bool = False
     dies: str = ""
     reports: dict[int, TaskReport] = field(default_factory=dict)
@@ -78,6 +111,11 @@ class _Batch:
     running: dict[int, tuple[int, SinkWorker]] = field(default_factory=dict)
     is_decided: bool = False
     has_failed: bool = False
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether all tasks have reported."""
+        return len(self.reports) == len(self.rows) + (self.ends is not None)
 
 
 class Driver(Actor):
@@ -101,15 +139,29 @@ class Driver(Actor):
         self.has_written_last = False
         self.says_last = False
         self.is_misled = False  # by an old checkpoint
+        self.is_refused = False  # until it is meant to go on in the place of another query
+        self._begin: Positions = {}
+        self._plans: dict[int, Plan] = {}
+        self._options = None
+        if work.reads:
+            takeover = {"pylog.sink.takeover": "true"} if work.takes_over else {}
+            given = {"pylog.bootstrap.servers": "x:1", "topic": cluster.TOPIC, **takeover}
+            self._options = sink_options({**given, "sinkId": work.sink.sink_id})
 
     # ---- the run
 
-    def start(self, *, behind: int = 0) -> None:
-        """Go on from the checkpoint; from an earlier state of it, where it is put back."""
+    def start(self, *, behind: int = 0, looks_up: bool = False) -> None:
+        """Go on from the checkpoint; from an earlier state of it, where it is put back. It
+        `looks_up` where its group has come to, where there is no checkpoint as yet.
+        """
         checkpoint = self.work.checkpoint
         if checkpoint is None:
             self._plan()
             return
+        if looks_up and not checkpoint.plans:
+            self._look_up()
+            return
+        self._plans = dict(checkpoint.plans)
         self._next = checkpoint.committed + 1
         if behind and checkpoint.committed >= behind:
             self._next -= behind
@@ -118,6 +170,24 @@ class Driver(Actor):
             self._count("batch replayed")
         self._plan()
 
+    def _look_up(self) -> None:
+        sink, ghost = self.work.sink, self._apps.ghost.progress
+        since = ghost.begins_to_look(sink.sink_id)
+
+        def heard(told: Positions | errors.PylogError) -> None:
+            if isinstance(told, errors.PylogError):
+                self._count(f"query cannot begin: {type(told).__name__}")
+                self.is_refused = isinstance(told, errors.RequestTimedOut)
+                self._end()
+                return
+            self._apps.ghost.told_positions(self.name, sink, since, told)
+            self._begin, self._next = told, 0
+            self._plan()
+
+        self._count(f"query looks up its group{', and takes over' * self.work.takes_over}")
+        start = Start(self.cluster, self, self._caller, sink, heard)
+        start.look(takes_over=self.work.takes_over)
+
     def _count(self, what: str) -> None:
         self.cluster.sometimes[f"sinks: {what}"] += 1
 
@@ -125,11 +195,14 @@ class Driver(Actor):
         """The next batch: so many tasks, with their rows."""
         if not self.alive:
             return
-        rng, swarm = self.rng, self._swarm
+        rng = self.rng
         topic = self.cluster.topic()
         assert topic is not None
         count = len(topic.partitions)
         self._is_last = self.says_last
+        if self.work.reads:
+            self._plan_what_is_read(count)
+            return
         if self._is_last:
             rows = [tuple(range(count))]
         else:
@@ -137,7 +210,33 @@ class Driver(Actor):
                 tuple(rng.choice((-1, -1, rng.randrange(count))) for _ in range(rng.randint(0, 6)))
                 for _ in range(rng.randint(1, 3))
             ]
-        batch = _Batch(self._next, rows)
+        self._run_batch(_Batch(self._next, rows))
+
+    def _plan_what_is_read(self, count: int) -> None:
+        """A batch of the source's numbers, which the offset log may have already."""
+        rng, checkpoint = self.rng, self.work.checkpoint
+        assert checkpoint is not None
+        plan = self._plans.get(self._next)
+        if plan is None:
+            before = self._plans.get(self._next - 1)
+            begin = self._begin if before is None else before.end
+            more = [1 if self._is_last else rng.randint(0, READ_MAX) for _ in range(count)]
+            end = {number: begin.get(number, 0) + each for number, each in enumerate(more)}
+            plan = Plan(begin, {number: offset for number, offset in end.items() if offset})
+            self._plans[self._next] = plan
+        else:
+            self._is_last = False
+        if not self.is_misled:
+            checkpoint.plans[self._next] = plan
+        tasks = rng.randint(1, 3)
+        numbers = [tuple(plan.numbers[task::tasks]) for task in range(tasks)]
+        rows = [tuple(rng.choice((-1, rng.randrange(count))) for _ in each) for each in numbers]
+        sink, run_id = self.work.sink, self.run_id
+        self._apps.ghost.progress.plans(sink, run_id, self._next, plan.end)
+        self._run_batch(_Batch(self._next, rows, numbers, plan.end))
+
+    def _run_batch(self, batch: _Batch) -> None:
+        rng, swarm, rows = self.rng, self._swarm, batch.rows
         if not self._is_last:
             batch.overwrites = rng.random() < swarm.overwriting_share
             if rng.random() < swarm.dying_share:
@@ -149,6 +248,8 @@ class Driver(Actor):
         self.cluster.scheduler.note("batch", self.name, batch.number, rows, batch.overwrites)
         for task in range(len(rows)):
             self._launch(batch, task)
+        if batch.ends is not None:
+            self._launch(batch, SOURCE)
         self._look_after(batch)
 
     # ---- tasks
@@ -157,17 +258,34 @@ class Driver(Actor):
         if batch is not self._batch or batch.has_failed:
             return
         number = self._apps.next_attempt()
-        sink = self.work.sink
-        attempt = SinkAttempt(sink, self.run_id, batch.number, task, number)
         slow_ms = self._swarm.slow_ms
         if not self._is_last and self.rng.random() < 0.1:
             slow_ms *= 10
-        order = Order(attempt, batch.rows[task], slow_ms, self._swarm.prepared_ms)
+        order = self._order(batch, task, number, slow_ms)
         worker = self._apps.worker()
         batch.running[number] = (task, worker)
         self._send(worker, worker.write, order, partial(self._send_back, batch, number))
         if not self._is_last and self.rng.random() < self._swarm.speculative_share:
             self.timer(self.rng.random() * 300, self._speculate, batch, task)
+
+    def _order(self, batch: _Batch, task: int, number: int, slow_ms: float) -> Order:
+        sink, ends, prepared_ms = self.work.sink, batch.ends, self._swarm.prepared_ms
+        attempt = SinkAttempt(sink, self.run_id, batch.number, max(task, 0), number)
+        if ends is None:
+            return Order(attempt, batch.rows[task], slow_ms, prepared_ms)
+        if task == SOURCE:
+            digest = str(sorted(ends.items()))
+            attempt = attempt._replace(progress_group=sink.sink_id, progress_digest=digest)
+            return Order(attempt, (), slow_ms, prepared_ms, always_begins=True, positions=ends)
+        return Order(
+            attempt,
+            batch.rows[task],
+            slow_ms,
+            prepared_ms,
+            always_begins=task == 0,
+            numbers=batch.numbers[task],
+            options=self._options,
+        )
 
     def _speculate(self, batch: _Batch, task: int) -> None:
         if batch is self._batch and task not in batch.reports and not batch.has_failed:
@@ -195,8 +313,8 @@ class Driver(Actor):
 
     def _heard(self, batch: _Batch, number: int, told: TaskReport | errors.PylogError) -> None:
         """A task has reported, or failed."""
-        task, _ = batch.running.pop(number, (-1, None))
-        if batch is not self._batch or batch.has_failed or task < 0:
+        task, worker = batch.running.pop(number, (-1, None))
+        if batch is not self._batch or batch.has_failed or worker is None:
             if isinstance(told, TaskReport) and told.member is not None:
                 self._count("report that comes late")
             return
@@ -207,7 +325,7 @@ class Driver(Actor):
         if isinstance(told, TaskReport):
             batch.reports[task] = told
             self._end_others(batch, task)
-            if len(batch.reports) == len(batch.rows):
+            if batch.is_reported:
                 self._decide(batch)
             return
         if any(of == task for of, _ in batch.running.values()):
@@ -232,7 +350,7 @@ class Driver(Actor):
     # ---- the decision
 
     def _decide(self, batch: _Batch) -> None:
-        reports = [batch.reports[task] for task in sorted(batch.reports)]
+        reports = [batch.reports[task] for task in sorted(batch.reports) if task != SOURCE]
         staged = [each for each in reports if each.member is not None]
         known = next((each.decided for each in reports if each.decided is not None), None)
         if known is not None and staged:
@@ -258,6 +376,7 @@ class Driver(Actor):
             0,
             merged([each for one in staged for each in one.ranges]),
             keep_ms=self.work.keep_ms,
+            progress_groups=(self.work.sink.sink_id,) if self.work.reads else (),
         )
         if batch.overwrites and staged:
             self._look_for_ends(batch, wanted)
@@ -370,6 +489,7 @@ class Driver(Actor):
     def _fail(self, batch: _Batch, error: errors.PylogError) -> None:
         """The batch has failed: the other tasks are cancelled, late, and it is aborted, mostly."""
         batch.has_failed = True
+        self.is_refused = isinstance(error, SinkTaken)
         self._count(f"batch fails with {type(error).__name__}")
         self.cluster.scheduler.note("batch fails", self.name, batch.number, type(error).__name__)
         for _, worker in batch.running.values():
@@ -398,7 +518,7 @@ class Driver(Actor):
         if batch is self._batch and self.alive:
             self._count(f"driver dies {batch.dies}")
             self.crash()
-            self._apps.ended(self)
+            self._apps.ended(self, dies=True)
 
     def _end(self) -> None:
         """The run is over; another one may come."""

@@ -7,7 +7,8 @@ attempt. S4: who is told of a decision is told what the log says. S5: an overwri
 begins at its new start before its readers see the batch, and at no new start that is not decided.
 S6: of each attempt that counts, readers of committed records see each record once; of any other
 none. S7: nobody is told that an attempt has ended which is open by the log, or that attempts do not
-count which may, or do. I14: the memory of a coordinator is what its log says.
+count which may, or do. I14: the memory of a coordinator is what its log says. `sink_progress` has
+those of queries that commit what they have read.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from pylog_broker.coordinator.transactions.sink_messages import (
 from pylog_broker.coordinator.transactions.sink_records import FREE, OPEN, PREPARED
 from pylog_broker.coordinator.transactions.transaction import Transaction
 from tests.sim.partition_transactions import COMMITTED
+from tests.sim.sink_progress import Positions, ProgressGhost
 from tests.sim.sink_workers import WrittenAttempt
 from tests.sim.violation import Violation
 
@@ -56,6 +58,8 @@ class _Open:
 
     of: _Task
     identity: _Identity
+    group: str = ""
+    """The one to which it commits positions, in place of rows."""
     is_prepared: bool = False
 
     def is_ready_for(self, of: tuple[str, int]) -> bool:
@@ -99,6 +103,7 @@ class SinkGhost:
         self._commits: dict[_Identity, SinkDecisionValue] = {}
         """The decisions by which transactions commit, by the identities of their markers."""
         self._replayed: dict[int, TransactionCoordinator] = {}
+        self.progress = ProgressGhost(cluster)
         self.attempts: list[WrittenAttempt] = []
 
     def _fail(self, invariant: str, text: str) -> None:
@@ -187,7 +192,7 @@ class SinkGhost:
         given = (transactional_id, key, of)
         if self._given.setdefault(identity, given) != given:
             self._fail("S3", f"{identity} is given to {given} and to {self._given[identity]}")
-        sink.open[transactional_id] = _Open(of, identity)
+        sink.open[transactional_id] = _Open(of, identity, value.group)
         self._sometimes["sinks: attempt in the log"] += 1
 
     def _take_decision(self, key: SinkKey, value: SinkDecisionValue | None) -> None:
@@ -217,6 +222,9 @@ class SinkGhost:
                 self._fail("S1", f"{key}: {value} names {name} of {known.of}")
             sink.counted[name] = known
         self._check_asked(key, sink, value)
+        sources = [(each.group, each.identity) for each in sink.counted.values() if each.group]
+        run_id = sink.run_id(value.run_number)
+        self.progress.decides(ClientKey(*key), run_id, value.batch_id, sources)
         self._made.setdefault(key, []).append(value)
         self._counted.update((key, each.of) for each in sink.counted.values())
         self._sometimes["sinks: decision in the log"] += 1
@@ -226,8 +234,9 @@ class SinkGhost:
 
     def _check_asked(self, key: SinkKey, sink: _Sink, value: SinkDecisionValue) -> None:
         run_id = sink.run_id(value.run_number)
-        identities = {each.identity for each in sink.counted.values()}
-        tasks = [each.of[2] for each in sink.counted.values()]
+        counted = [each for each in sink.counted.values() if not each.group]
+        identities = {each.identity for each in counted}
+        tasks = [each.of[2] for each in counted]
         if len(set(tasks)) < len(tasks):
             self._fail("S1", f"{key}: {value} names two attempts of one task")
         for asked in self._asked.get(key, ()):
@@ -271,12 +280,13 @@ class SinkGhost:
 
     def completed(self, before: Transaction) -> None:
         """S5: all partitions have the marker: from now on their leaders begin at the new starts."""
+        self.progress.completed((before.identity.producer_id, before.identity.epoch))
         decided = self._commits.get(tuple(before.identity))
         if decided is None:
             return
         for topic_id, number, start in _starts(decided):
             ghost = self._cluster.shadows.ghost(topic_id, number)
-            if any(each.partition == number for each in before.partitions):
+            if any(each == (self._cluster.TOPIC, number) for each in before.partitions):
                 ghost.acknowledged_start = max(ghost.acknowledged_start, start)
 
     # ---- transactions
@@ -348,7 +358,7 @@ class SinkGhost:
         self._transactions.catch_up()
         sink = self._sink(SinkKey(*wanted.sink))
         named = {(each.producer_id, each.producer_epoch) for each in wanted.members}
-        counted = {each.identity for each in sink.counted.values()}
+        counted = {each.identity for each in sink.counted.values() if not each.group}
         decided = sink.decision
         if decided is not None and wanted.batch_id <= decided.batch_id:
             run_id = sink.run_id(decided.run_number)
@@ -358,10 +368,21 @@ class SinkGhost:
             of = (wanted.run_id, wanted.batch_id)
             ready = {each.identity for each in sink.open.values() if each.is_ready_for(of)}
             goes_on = sink.run_ids[-1:] == (wanted.run_id,) and not sink.has_ended
-            is_wrong = goes_on and named <= ready
+            groups = {each.group for each in sink.open.values() if each.is_ready_for(of)}
+            is_wrong = goes_on and named <= ready and groups.issuperset(wanted.progress_groups)
         if is_wrong:
             self._fail("S7", f"{name} is told of {wanted}: {refusal}; the log has {sink}")
         self._sometimes["sinks: decision refused, and rightly so"] += 1
+
+    def told_positions(self, name: str, sink: ClientKey, since: int, positions: Positions) -> None:
+        """S8: a query that has no checkpoint has heard where its group has come to."""
+        self._transactions.catch_up()
+        self.progress.told(name, sink.sink_id, since, positions)
+
+    def told_taken(self, name: str, sink: ClientKey) -> None:
+        """S10: a task has heard that another query writes with the sink's id."""
+        self._transactions.catch_up()
+        self.progress.refused(name, sink)
 
     def told_ended(self, name: str, member: SinkMember, refusal: PylogError) -> None:
         """S7: a task has heard that its attempt is refused."""
@@ -470,8 +491,11 @@ class SinkGhost:
             times = {seen.get(value, 0) for value in each.values}
             if times - {int(counts)}:
                 self._fail("S6", f"{each}: counts is {counts}, readers see it {times} times")
+            if counts and attempt.progress_group:
+                self._sometimes["sinks: attempt with positions counts"] += 1
             what = "counts" if counts else "was prepared in vain" if each.is_prepared else "fails"
             self._sometimes[f"sinks: attempt {what}"] += 1
+        self.progress.check_history(self.attempts, seen)
 
 
 def _starts(value: SinkDecisionValue) -> Iterator[tuple[TopicId, int, int]]:

@@ -8,11 +8,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from pylog.client.admin.sink_types import SinkListing
 from pylog.client.sending.transactions import PREPARE, Transactions
+from pylog.errors import PylogError
 from pylog_broker.api.transactions.markers import MarkersHandler
 from pylog_broker.coordinator.generated.sink_decision import SinkDecisionKey
-from pylog_broker.coordinator.runtime.decision import Decision, Record, Reply, Send, SetTimer
+from pylog_broker.coordinator.groups.messages import OffsetFetch
+from pylog_broker.coordinator.groups.offsets import GroupOffsets
+from pylog_broker.coordinator.runtime.decision import (
+    Decision,
+    Record,
+    Reply,
+    RequestId,
+    Send,
+    SetTimer,
+)
 from pylog_broker.coordinator.runtime.shard import Shard
+from pylog_broker.coordinator.transactions import sink_progress
 from pylog_broker.coordinator.transactions import sinks as sinks_module
 from pylog_broker.coordinator.transactions.coordinator import TransactionCoordinator
 from pylog_broker.coordinator.transactions.messages import NewStart, Overwrite
@@ -30,6 +42,9 @@ from pylog_broker.coordinator.transactions.sinks import Sinks, TaskTimer
 from pylog_broker.coordinator.transactions.transaction import Transaction
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.replication.messages import WriteMarker
+from pylog_connector import succession
+from pylog_connector.options import SinkOptions
+from pylog_connector.sink_identity import SinkBatchId
 from tests.sim.swarm import Swarm
 from tests.sim.transaction_variants import LEADERS_CHANGE, among_faults, leave_at_once
 from tests.sim.variant import Variant
@@ -157,6 +172,68 @@ def _without_timers(self: Sinks, wall_ms: int, decision: Decision) -> None:
     decision.effects[before:] = [each for each in late if not isinstance(each, SetTimer)]
 
 
+# ---- a coordinator that was deposed --------------------------------------------------------------
+
+_production_resign = Shard.resign
+
+
+def _decisions_are_answered(self: Shard[Any], error: PylogError) -> list[Reply]:
+    late = [effect for _, effect in self._machine._held]
+    if isinstance(self.coordinator, TransactionCoordinator):
+        for answers in self.coordinator.sinks._answers.values():
+            late += answers.replies
+    answered = [
+        answer
+        for each in late
+        if isinstance(each, Reply) and isinstance(each.response, BatchDecided)
+        for answer in self._answer(each)
+    ]
+    return answered + _production_resign(self, error)
+
+
+def _at_once(refusal: PylogError) -> PylogError:
+    return refusal
+
+
+# ---- what a query has read, and another one that goes on in its place ----------------------------
+
+_production_fetch = GroupOffsets.fetch
+_production_counted = sink_progress.counted
+_production_predecessor = succession.predecessor
+_production_replay = GroupOffsets.replay
+_production_replay_end = GroupOffsets.replay_end
+
+
+def _none_of_sources(*args: Any) -> list[str]:
+    _production_counted(*args)
+    return []
+
+
+def _seen_at_once(self: GroupOffsets, key: Any, value: Any, _producer_id: int = -1) -> None:
+    _production_replay(self, key, value)
+
+
+def _seen_after_an_abort(self: GroupOffsets, end: Any) -> set[str]:
+    return _production_replay_end(self, end._replace(commits=True))
+
+
+def _also_while_open(self: GroupOffsets, request_id: RequestId, request: OffsetFetch) -> Decision:
+    return _production_fetch(self, request_id, request._replace(require_stable=False))
+
+
+def _anybody_may(_before: SinkListing, _options: SinkOptions) -> str:
+    return ""
+
+
+def _unless_it_has_written(
+    batch: SinkBatchId, options: SinkOptions, listed: Iterable[SinkListing]
+) -> SinkListing | None:
+    sinks = [*listed]
+    if any(each.query_id == batch.sink.query_id and each.last is not None for each in sinks):
+        return None
+    return _production_predecessor(batch, options, sinks)
+
+
 # ---- overwriting ---------------------------------------------------------------------------------
 
 
@@ -211,7 +288,97 @@ def _with(*faults: str, **more: Any) -> Callable[[Swarm], Swarm]:
     return leaning
 
 
+def _reading(*faults: str, **more: Any) -> Callable[[Swarm], Swarm]:
+    """One query that commits what it has read, to which this happens often."""
+    calm = {"queries": 1, "jobs": 0, "slow_ms": 5.0, "away_ms": 100.0, **more}
+
+    def leaning(swarm: Swarm) -> Swarm:
+        return replace(_with(*faults, **calm)(swarm), fault_interval_ms=4_000.0)
+
+    return leaning
+
+
+def _slowly(then: Callable[[Swarm], Swarm]) -> Callable[[Swarm], Swarm]:
+    """The same, where many messages take long: decisions and markers are on their way."""
+
+    def leaning(swarm: Swarm) -> Swarm:
+        swarm = then(swarm)
+        return replace(swarm, net=replace(swarm.net, tail_share=0.1, tail_ms=(100, 1_500)))
+
+    return leaning
+
+
+def _deposing(then: Callable[[Swarm], Swarm]) -> Callable[[Swarm], Swarm]:
+    """The same, where brokers that clients can reach do not hear that others lead."""
+
+    def leaning(swarm: Swarm) -> Swarm:
+        swarm = replace(then(swarm), brokers=3, replication_factor=3, min_insync=2)
+        swarm = replace(swarm, faults=("cut_controller",), fault_interval_ms=1_500.0)
+        return replace(swarm, away_ms=4_000, session_timeout_ms=1_000, log_dirs=1)
+
+    return leaning
+
+
 SINK_VARIANTS: dict[str, Variant] = {
+    "sink_deposed_coordinator_answers": Variant(
+        "I10: a coordinator that was deposed answers decisions that its log may not have",
+        ((Shard, "resign", _decisions_are_answered),),
+        leaning=among_faults("isolate", "kill", "stop", then=_with(slow_ms=5.0)),
+        caught_by=11,
+        sinks=True,
+    ),
+    "sink_deposed_coordinator_refuses": Variant(
+        "A coordinator that was deposed refuses attempts and decisions that its successor knows",
+        ((sinks_module, "Unproven", _at_once),),
+        leaning=_deposing(_with("worker", slow_ms=5.0, queries=2, prepared_ms=6_000)),
+        caught_by=28,
+        sinks=True,
+    ),
+    "sink_decision_leaves_positions_out": Variant(
+        "A decision counts without the positions that its batch has read",
+        ((sink_progress, "counted", _none_of_sources),),
+        leaning=_reading("crash"),
+        sinks=True,
+        progress=True,
+    ),
+    "sink_positions_seen_early": Variant(
+        "The positions of an attempt are seen before the decision",
+        ((GroupOffsets, "replay", _seen_at_once),),
+        leaning=_reading("lost"),
+        sinks=True,
+        progress=True,
+    ),
+    "sink_positions_of_attempts_that_fail": Variant(
+        "The positions of an attempt count though it was aborted",
+        ((GroupOffsets, "replay_end", _seen_after_an_abort),),
+        leaning=_reading("crash", "lost"),
+        sinks=True,
+        progress=True,
+    ),
+    "sink_positions_told_while_open": Variant(
+        "A new query begins at positions that a decision is about to move",
+        ((GroupOffsets, "fetch", _also_while_open),),
+        leaning=_slowly(_reading("lost", dying_share=0.8, away_ms=5.0)),
+        caught_by=18,
+        sinks=True,
+        progress=True,
+    ),
+    "sink_id_of_any_query": Variant(
+        "A new query writes with the sink id of another one, and nobody has said that it may",
+        ((succession, "check_may_follow", _anybody_may),),
+        leaning=_reading("lost"),
+        caught_by=6,
+        sinks=True,
+        progress=True,
+    ),
+    "sink_old_query_goes_on": Variant(
+        "An old query writes again, when another one has gone on in its place",
+        ((succession, "predecessor", _unless_it_has_written),),
+        leaning=_reading("lost", "back"),
+        caught_by=2,
+        sinks=True,
+        progress=True,
+    ),
     "sink_attempts_left_open": Variant(
         "A decision leaves attempts open that it does not name",
         ((Sinks, "_end", _only_those_that_count),),

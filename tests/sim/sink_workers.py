@@ -9,18 +9,29 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pylog import errors
+from pylog.client.admin import sink_wire as admin_wire
+from pylog.client.admin.sink_types import SinkListing
 from pylog.client.sending.transaction_events import OperationDone
 from pylog.client.sending.transaction_state import TransactionState
+from pylog.client.sending.transactions import SEND_OFFSETS
 from pylog.client.sinks import sink_wire
 from pylog.client.sinks.sink_types import (
     SinkAttempt,
     SinkDecision,
+    SinkKey,
     SinkMember,
     SinkRange,
 )
+from pylog.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pylog.rpc import apis
 from pylog.rpc.v1 import sink_pb2
+from pylog_connector import succession
+from pylog_connector.errors import SinkTaken
+from pylog_connector.options import SinkOptions
+from pylog_connector.sink_identity import SinkBatchId
+from tests.sim.group_ghost import CommitRequest
 from tests.sim.sink_calls import SinkCaller
+from tests.sim.sink_progress import Number, Positions
 from tests.sim.transaction_ghost import ClientTransaction
 from tests.sim.transactional_producers import TransactionalApp
 
@@ -42,6 +53,8 @@ class WrittenAttempt:
     attempt: SinkAttempt
     values: list[bytes]
     identity: tuple[int, int]
+    numbers: tuple[Number, ...] = ()
+    """What the values were made of, where a source has given it out."""
     is_prepared: bool = False
     counts: bool = field(default=False)
 
@@ -63,6 +76,9 @@ class Order(NamedTuple):
     slow_ms: float
     prepared_ms: int
     always_begins: bool = False
+    numbers: tuple[Number, ...] = ()  # of each row, where a source has given it out
+    positions: Positions | None = None  # to commit in place of rows
+    options: SinkOptions | None = None  # where queries may go on in each other's place
 
 
 Told = Callable[[TaskReport | errors.PylogError], None]
@@ -83,6 +99,8 @@ class SinkWorker(TransactionalApp):
         self._written: WrittenAttempt | None = None
         self._member: SinkMember | None = None
         self._life = 0  # timers of an earlier attempt are void
+        self._known: set[tuple[SinkKey, str]] = set()
+        """The runs that may write to their sinks, as it has seen."""
         self.is_dropped = False
         self.is_taken = False
         """Whether a driver counts on it."""
@@ -117,8 +135,56 @@ class SinkWorker(TransactionalApp):
         if not order.partitions and not order.always_begins:
             self._report(TaskReport(0))
             return
+        if order.options is None or order.attempt[:2] in self._known:
+            self._begin_attempt()
+        else:
+            self._look_for_predecessor(order.options)
+
+    def _look_for_predecessor(self, options: SinkOptions) -> None:
+        """As `staging` of the product does it."""
+        assert self._order is not None
+        attempt, life = self._order.attempt, self._life
+
+        def listed(found: list[SinkListing] | errors.PylogError) -> None:
+            if not self._is_of(life):
+                return
+            if isinstance(found, errors.PylogError):
+                self._fail(found)
+                return
+            batch = SinkBatchId(attempt.sink, attempt.run_id, attempt.batch_id)
+            before = succession.predecessor(batch, options, found)
+            if before is not None:
+                try:
+                    succession.check_may_follow(before, options)
+                except SinkTaken as error:
+                    self._sinks.ghost.told_taken(self.name, attempt.sink)
+                    self._fail(error)
+                    return
+                self.cluster.sometimes["sinks: task of a query that goes on for another one"] += 1
+            if before is not None and options.takeover and before.open_attempts:
+                sink = SinkKey(before.query_id, before.sink_id)
+                abort = sink_pb2.AbortSinkBatchRequest(
+                    sink=admin_wire.key_message(*sink), whole_sink=True
+                )
+                self._caller.ask(sink, apis.ABORT_SINK_BATCH, abort, settled, MAX_BLOCK_MS)
+            else:
+                settled(None)
+
+        def settled(answer: Any) -> None:
+            if not self._is_of(life):
+                return
+            if isinstance(answer, errors.PylogError):
+                self._fail(answer)
+                return
+            self._known.add((attempt.sink, attempt.run_id))
+            self._begin_attempt()
+
+        self._caller.list_sinks(attempt.sink.sink_id, listed, MAX_BLOCK_MS)
+
+    def _begin_attempt(self) -> None:
+        order, life = self._order, self._life
+        assert order is not None
         request = sink_wire.begin_request(order.attempt)
-        life = self._life
         self._caller.ask(
             order.attempt.sink,
             apis.BEGIN_SINK_TASK,
@@ -148,13 +214,34 @@ class SinkWorker(TransactionalApp):
         self.transactional_id = member.transactional_id
         identity = (member.producer_id, member.producer_epoch)
         self._now = ClientTransaction(self.name, identity)
-        self._written = WrittenAttempt(self._order.attempt, self._now.values, identity)
+        numbers = self._order.numbers
+        self._written = WrittenAttempt(self._order.attempt, self._now.values, identity, numbers)
         self._sinks.ghost.attempts.append(self._written)
         self.sender.adopt(*member)
         self.cluster.sometimes["sinks: attempt begun"] += 1
         every_ms = max(answer.lease_ms // RENEWALS, 10)
         self.timer(every_ms, self._renew, life, every_ms)
-        self._go_on_writing(life, 0)
+        if self._order.positions is None:
+            self._go_on_writing(life, 0)
+        else:
+            self._send_positions(self._order.attempt, self._order.positions)
+
+    def _send_positions(self, attempt: SinkAttempt, positions: Positions) -> None:
+        """As `progress_commits` of the product; the metadata tell the attempt."""
+        assert self.cluster.groups is not None
+        group, tag = attempt.progress_group, f"{self.name}/{attempt.attempt}"
+        offsets = {
+            TopicPartition(self.cluster.TOPIC, number): positions.get(number, 0)
+            for number in range(self.cluster.swarm.partitions)
+        }
+        now_us = self.cluster.scheduler.now_us
+        asked = CommitRequest(tag, self.name, group, "", -1, now_us, offsets, frozenset())
+        self.cluster.groups.ghost.asks(asked)
+        wanted = {tp: OffsetAndMetadata(offset, tag) for tp, offset in offsets.items()}
+        self.transactions.send_offsets(ConsumerGroupMetadata(group), wanted)
+        self.cluster.sometimes["sinks: positions sent"] += 1
+        self.timer(MAX_BLOCK_MS, self._too_late, self._life)
+        self._step(self.sender.poll(self.now_ms()))
 
     def _renew(self, life: int, every_ms: int) -> None:
         if not self._is_of(life) or self._written is None or self._written.is_prepared:
@@ -225,6 +312,10 @@ class SinkWorker(TransactionalApp):
             return
         if effect.error is not None:
             self._fail(effect.error)
+            return
+        if effect.operation.call == SEND_OFFSETS:
+            self.cluster.sometimes["sinks: positions wait for the decision"] += 1
+            self._prepare(self._life)
             return
         assert self._order is not None
         assert self._member is not None

@@ -239,6 +239,13 @@ class ShareSwarm:
 
 DRIVER_FAULTS = ("crash", "lonely", "double", "pause", "worker", "worker_pause", "old", "operator")
 
+PROGRESS_SHARE = 0.4
+"""The share of their seeds whose queries commit to a group what they have read."""
+
+PROGRESS_FAULTS = ("lost", "back")
+"""A query loses its checkpoint, and a new one goes on in its place; the old one is started again.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class SinkSwarm:
@@ -258,6 +265,7 @@ class SinkSwarm:
     keep_ms: int  # of the decision of a job with a key; -1: for ever
     keys: int
     append_bytes: int  # of coordinators; more lies in several appends
+    progress: bool = False  # queries have explicit sink ids, and commit what they have read
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +332,8 @@ class Modes(NamedTuple):
     """Share groups, in place of other groups."""
     sinks: bool = False
     """Queries whose batches count once, in place of groups."""
+    progress: bool | None = None
+    """What those have read, committed to a group by the same decisions."""
     throttles: bool = False
     """Partitions that move at a rate."""
     dead_letters: bool | None = None
@@ -351,6 +361,7 @@ def draw(
     throttles_rng: random.Random,
     shared_transactions_rng: random.Random,
     dead_letters_rng: random.Random,
+    progress_rng: random.Random,
     modes: Modes,
 ) -> Swarm:
     """The parameters of one seed, in those modes. A seed without one of them is what it was before
@@ -411,6 +422,9 @@ def draw(
             swarm = with_dead_letters(swarm, dead_letters_rng)
     if modes.sinks:
         swarm = with_sinks(swarm, sinks_rng)
+        drawn = progress_rng.random() < PROGRESS_SHARE
+        if drawn if modes.progress is None else modes.progress:
+            swarm = with_progress(swarm, progress_rng)
     if modes.offsets and swarm.shares is not None:
         faults = tuple(fault for fault in swarm.faults if fault != "recreate") or ("kill",)
         swarm = replace(swarm, faults=faults, shares=replace(swarm.shares, alters=True))
@@ -512,6 +526,36 @@ def with_sinks(swarm: Swarm, rng: random.Random) -> Swarm:
             append_bytes=rng.choice((512 * 1024, 512 * 1024, 200)),
         ),
     )
+
+
+def with_progress(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Queries commit to a group of no members what they have read, with what they write, and lose
+    their checkpoints.
+    """
+    assert swarm.sinks is not None
+    times = rng.choice((1, 2))
+    sinks = replace(
+        swarm.sinks, progress=True, faults=(*swarm.sinks.faults, *PROGRESS_FAULTS * times)
+    )
+    groups = GroupSwarm(
+        groups=0,
+        members=0,
+        partitions=rng.choice((1, 1, 2)),
+        protocols=(),
+        strategies=(),
+        static_share=0.0,
+        faults=(),
+        interval_ms=1_000.0,
+        away_ms=100.0,
+        session_timeout_ms=2_500,
+        heartbeat_ms=300,
+        max_poll_ms=4_000,
+        initial_delay_ms=0,
+        retention_ms=86_400_000,
+        slice_bytes=rng.choice((150, 1_000, 256 * 1024)),
+        small_slice_bytes=rng.choice((0, 8 * 1024)),
+    )
+    return replace(swarm, sinks=sinks, groups=groups)
 
 
 def with_groups(swarm: Swarm, rng: random.Random) -> Swarm:

@@ -96,6 +96,14 @@ def test_dead_letters_of_share_groups_get_there() -> None:
     assert outcome.sometimes["shares: dead letter there twice"]
 
 
+def test_queries_go_on_in_the_place_of_others() -> None:
+    outcome = run_seed(10, sinks=True, progress=True)
+    assert not outcome.invariant, outcome.report
+    assert outcome.sometimes["sinks: query goes on in the place of another one"]
+    assert outcome.sometimes["sinks: query begins behind what was decided"]
+    assert outcome.sometimes["sinks: earlier query refused"]
+
+
 def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
     code = (
         "from tests.sim.run import run_seed\n"
@@ -106,6 +114,7 @@ def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
         "runs += [run_seed(4200003, shares=True)]\n"
         "runs += [run_seed(2, shares=True, transactions=True, dead_letters=True)]\n"
         "runs += [run_seed(5200001, sinks=True)]\n"
+        "runs += [run_seed(10, sinks=True, progress=True)]\n"
         "print([(o.seed, o.hash, o.events) for o in runs])"
     )
     said = [

@@ -60,7 +60,7 @@ class TransactionApps:
             )
         self.ghost = TransactionGhost(cluster)
         self._places = [_Place(f"x{number}") for number in range(swarm.producers)]
-        if cluster.groups is not None:
+        if cluster.groups is not None and sinks is None:
             self._places.append(_Place("y0", Transformer))
         self.outputs: dict[bytes, Input] = {}
         """The input of each record that a transformer has sent."""

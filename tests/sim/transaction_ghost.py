@@ -234,6 +234,8 @@ class TransactionGhost:
                     if (each.producer_id, each.epoch, partition) not in self._added:
                         raise Violation("I12", f"{partition}: {each} is in no transaction")
                 self._looked_at[key] = len(begun)
+        if self.sinks is not None:
+            self.sinks.progress.look()
 
     # ---- answers
 

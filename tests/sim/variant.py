@@ -25,6 +25,7 @@ class Variant:
     moves: bool | None = False  # and whether partitions move to other brokers
     shares: bool = False  # and share groups, in place of groups
     sinks: bool = False  # and queries whose batches count once, in place of groups
+    progress: bool | None = False  # and whether those commit what they have read
     throttles: bool = False  # and whether moves are throttled
     dead_letters: bool | None = False  # and whether those have a dead-letter topic
     offsets: bool = False  # and whether offsets of share groups are altered

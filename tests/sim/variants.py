@@ -27,6 +27,7 @@ VARIANTS: dict[str, Variant] = {
         moves=None,
         racks=None,
         dead_letters=None,
+        progress=None,
     ),
     **CLIENT_VARIANTS,
     **CONTROLLER_VARIANTS,
