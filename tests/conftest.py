@@ -6,6 +6,11 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines of tests may be slow: how long an example takes tells nothing about it.
+settings.register_profile("pylog", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("pylog")
 
 
 @pytest.fixture(autouse=True)

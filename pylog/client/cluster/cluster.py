@@ -78,6 +78,7 @@ class Cluster:
         self._servers: dict[tuple[Address, int | None], Server] = {}
         self._gateway: Address | None = None  # that answered last; only with routing by gateway
         self._wanted: asyncio.Event | None = None
+        self._news: asyncio.Event | None = None  # a topic that nobody has asked for yet
         self._task: asyncio.Task[None] | None = None
         self._waiters: list[asyncio.Future[None]] = []  # for a refresh that has not begun yet
         self._first_waiters: list[asyncio.Future[None]] = []  # for the first answer at all
@@ -189,7 +190,7 @@ class Cluster:
     def start(self) -> None:
         """Begin to keep metadata fresh. On the loop."""
         if self._task is None and not self._closed:
-            self._wanted = asyncio.Event()
+            self._wanted, self._news = asyncio.Event(), asyncio.Event()
             self._task = asyncio.ensure_future(self._keep_fresh())
 
     async def close(self) -> None:
@@ -208,11 +209,16 @@ class Cluster:
     # ---- metadata -----------------------------------------------------------------------------
 
     def refresh_soon(self, *topics: str) -> None:
-        """Have metadata refreshed, with these topics from now on."""
+        """Have metadata refreshed, with these topics from now on: at once where one of them has not
+        been asked for yet.
+        """
+        is_news = not self.topics.keys() >= set(topics)
         self.topics.update(dict.fromkeys(topics))
         self.start()
         if self._wanted is not None:
             self._wanted.set()
+        if is_news and self._news is not None:
+            self._news.set()
 
     async def refresh(self, *topics: str) -> None:
         """Wait for one refresh that begins from now on; the caller bounds the time."""
@@ -304,6 +310,7 @@ class Cluster:
 
     async def _keep_fresh(self) -> None:
         assert self._wanted is not None
+        assert self._news is not None
         failures = 0
         while not self._closed:
             if not failures:
@@ -314,6 +321,7 @@ class Cluster:
                     async with asyncio.timeout(max_age_s):
                         await self._wanted.wait()
             self._wanted.clear()
+            self._news.clear()
             waiters, self._waiters = self._waiters, []
             is_first, self._asking = not self.metadata.version, True
             try:
@@ -346,8 +354,11 @@ class Cluster:
                     waiter.set_result(None)
             if is_first:
                 continue  # a client that begins asks for its topics next
-            # A broken leader makes many ask at once, and again until the next one is elected.
-            await asyncio.sleep(self.settings.backoff_s(1, self.rng.random()))
+            # A broken leader makes many ask at once, and again until the next one is elected. A
+            # topic that nobody has asked for yet need not wait for that.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.settings.backoff_s(1, self.rng.random())):
+                    await self._news.wait()
 
     def _bootstrap_left_s(self) -> float:
         """The seconds for which the bootstrap addresses may still give no answer; infinity once one

@@ -401,7 +401,7 @@ def run(seed: int, steps: int) -> str:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_invariants_hold_in_random_lives(seed: int) -> None:
     run(seed, 150)
 

@@ -42,7 +42,7 @@ LIVES = st.lists(
 
 
 @given(LIVES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_who_is_counted_on_has_the_records(lives: list[tuple[object, ...]]) -> None:
     shell = ControllerShell()
     host, known = Host(), {"a", "b"}

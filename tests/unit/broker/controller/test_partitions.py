@@ -292,7 +292,7 @@ def test_a_touch_raises_only_the_partition_epoch() -> None:
     st.booleans(),
     st.data(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_invariants_of_one_step(
     isr: set[int], live: set[int], lost: set[int], min_isr: int, unclean: bool, data: st.DataObject
 ) -> None:

@@ -279,7 +279,7 @@ class World:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_nothing_is_lost_and_every_move_ends(seed: int) -> None:
     world = World(seed)
     for _ in range(60):

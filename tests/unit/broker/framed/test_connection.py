@@ -517,7 +517,7 @@ def test_a_fetch_of_too_much_is_refused() -> None:
 # ---- any bytes ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @example(streams.PRODUCE, [2, 0], 1, 9)  # a batch is in the pool when the connection is refused
 @given(
     st.sampled_from((streams.PRODUCE, streams.FETCH)),

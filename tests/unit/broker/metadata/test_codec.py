@@ -127,14 +127,14 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
 
 
 @given(RECORDS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_record_survives(record: records.MetadataRecord) -> None:
     assert record_codec.record_from_bytes(record_codec.record_to_bytes(record)) == record
 
 
 @pytest.mark.parametrize(("name", "values"), PAIRS, ids=[name for name, _ in PAIRS])
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_message_survives(name: str, values: st.SearchStrategy[Any], data: st.DataObject) -> None:
     encode: Callable[[Any], Any] = getattr(codec, f"encode_{name}")
     decode: Callable[[Any], Any] = getattr(codec, f"decode_{name}")

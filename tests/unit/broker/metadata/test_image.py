@@ -212,7 +212,7 @@ def logs(draw: st.DrawFn) -> list[MetadataRecord]:
 
 
 @given(logs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_snapshot_says_what_the_log_says(log: list[MetadataRecord]) -> None:
     image = MetadataImage()
     for offset, record in enumerate(log):
@@ -228,7 +228,7 @@ def test_a_snapshot_says_what_the_log_says(log: list[MetadataRecord]) -> None:
 
 
 @given(logs(), st.integers(0, 40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_snapshot_changes_what_the_batches_would(log: list[MetadataRecord], cut: int) -> None:
     cut = min(cut, len(log))
     by_batch, by_snapshot, whole = MetadataImage(), MetadataImage(), MetadataImage()

@@ -227,7 +227,7 @@ def _holds(begun: bool, steps: list[tuple[str, int]]) -> None:
         assert outcomes(over).endswith("a")
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(st.booleans(), STEPS)
 def test_acknowledged_batches_are_stored_once_and_in_order(
     begun: bool, steps: list[tuple[str, int]]
@@ -236,7 +236,7 @@ def test_acknowledged_batches_are_stored_once_and_in_order(
 
 
 @pytest.mark.slow
-@settings(max_examples=1_000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1_000, suppress_health_check=list(HealthCheck))
 @given(st.booleans(), STEPS)
 def test_acknowledged_batches_are_stored_once_and_in_order_a_thousand_times(
     begun: bool, steps: list[tuple[str, int]]

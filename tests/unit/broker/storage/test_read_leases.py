@@ -336,6 +336,4 @@ class Leases(RuleBasedStateMachine):
 
 
 TestLeases = Leases.TestCase
-TestLeases.settings = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+TestLeases.settings = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])

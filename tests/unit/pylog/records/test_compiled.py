@@ -94,7 +94,7 @@ def both(buffer: bytes, **how: Any) -> None:
         assert read(buffer, **how) == plain
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.one_of(rows, rows, control), max_size=6), st.sampled_from(CODEC_NAMES))
 def test_the_same_bytes_and_the_same_records(batches: list[Any], codec: str) -> None:
     with state(done=False):
@@ -106,7 +106,7 @@ def test_the_same_bytes_and_the_same_records(batches: list[Any], codec: str) -> 
             both(plain, from_offset=from_offset, include_control=include_control)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.lists(rows, min_size=1, max_size=3),
     st.sampled_from(("none", "none", "none", "gzip", "lz4")),
@@ -123,7 +123,7 @@ def test_the_same_faults_of_damaged_bytes(
     both(b"".join(parts), check_crcs=check_crcs)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(rows, st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), min_size=1, max_size=3))
 def test_the_same_faults_of_damaged_records(
     records: list[Any], damage: list[tuple[int, int]]
@@ -135,7 +135,7 @@ def test_the_same_faults_of_damaged_records(
     both(bytes(damaged), check_crcs=False)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rows, st.sampled_from(CODEC_NAMES), times)
 def test_the_same_record_is_found_by_time(records: list[Any], codec: str, time_ms: int) -> None:
     (batch,) = made([records], codec)

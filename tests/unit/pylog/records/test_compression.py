@@ -64,7 +64,7 @@ def test_round_trip(form: str, data: bytes) -> None:
 
 
 @given(st.binary(max_size=2000), st.integers(1, 60), st.sampled_from(sorted(LEVELS)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_bytes_at_any_level(data: bytes, repeats: int, codec: CompressionType) -> None:
     whole = data * repeats
     low, high, default = LEVELS[codec]
@@ -240,7 +240,7 @@ def test_mutated_streams_end(form: str) -> None:
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
 @given(data=st.binary(max_size=64))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_short_garbage_ends(codec: CompressionType, data: bytes) -> None:
     with contextlib.suppress(InvalidRecord):
         decompress(codec, data, max_bytes=1000)

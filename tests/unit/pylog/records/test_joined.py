@@ -21,7 +21,7 @@ any_size = st.lists(
 steps = st.sampled_from([0, 0, 0, 1, 63, 64, 9_000, -5, 2**62])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.one_of(same_size, any_size), st.booleans(), st.booleans(), st.lists(steps), st.randoms())
 def test_the_same_bytes(
     values: list[bytes], keyed: bool, same_time: bool, jumps: list[int], draw: random.Random

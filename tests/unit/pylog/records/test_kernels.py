@@ -76,7 +76,7 @@ def compare(section: bytes, count: int, base_timestamp: int = 0) -> None:
     assert compiled_check(section, count, base_timestamp) == checked
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(rows)
 def test_encoding_equals_the_twin(records: list[Any]) -> None:
     values, keys, headers, times = map(list, zip(*records, strict=True))
@@ -89,7 +89,7 @@ def test_encoding_equals_the_twin(records: list[Any]) -> None:
         assert span == [times[0], max(times)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(rows, st.data())
 def test_decoding_equals_the_twin(records: list[Any], choose: st.DataObject) -> None:
     section = pure_section(records)
@@ -99,7 +99,7 @@ def test_decoding_equals_the_twin(records: list[Any], choose: st.DataObject) -> 
         compare(section, count)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=60), st.integers(0, 9))
 @example(b"", 0)
 @example(b"", 1)

@@ -4,7 +4,7 @@ import zlib
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.records.row_checksum import MASK, rows_checksum
@@ -45,13 +45,11 @@ parts = st.none() | st.binary(max_size=40)
 tables = st.lists(st.tuples(parts, parts), max_size=20)
 
 
-@settings(deadline=None)
 @given(tables)
 def test_it_is_what_plain_arithmetic_says(rows: list[Row]) -> None:
     assert rows_checksum("t", batch(rows)) == plainly("t", rows)
 
 
-@settings(deadline=None)
 @given(tables, st.randoms(use_true_random=False), st.integers(0, 20))
 def test_order_and_shares_do_not_matter(rows: list[Row], rng: object, cut: int) -> None:
     mixed = list(rows)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog.errors import InvalidTimestamp, MessageTooLarge, PylogError
@@ -87,7 +87,6 @@ def both(buffer: bytes, **how: Any) -> tuple[Any, ...]:
     return found
 
 
-@settings(deadline=None)
 @given(st.lists(rows, max_size=4), codecs, st.integers(0, 30), st.integers(0, 30), st.booleans())
 def test_columns_are_those_of_the_kernels(
     batches: list[Any], codec: str, start: int, stop: int, with_headers: bool
@@ -98,7 +97,6 @@ def test_columns_are_those_of_the_kernels(
     both(buffer[: len(buffer) - 5])
 
 
-@settings(deadline=None)
 @given(st.lists(sound_rows, min_size=1, max_size=4), codecs, st.data(), st.booleans())
 def test_so_are_errors(batches: list[Any], codec: str, draw: Any, check: bool) -> None:
     buffer = bytearray(fetched(batches, codec))
@@ -116,7 +114,6 @@ def test_what_arrow_cannot_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     assert (len(found[1]), found[2], found[4]) == (1, MessageTooLarge, 1)
 
 
-@settings(deadline=None)
 @given(rows, codecs, st.integers(100, 300), st.booleans(), st.booleans(), st.data())
 def test_batches_are_those_of_the_kernels_to_the_byte(
     records: list[Any], codec: str, size: int, keyed: bool, headed: bool, draw: Any
@@ -146,7 +143,6 @@ def test_batches_are_those_of_the_kernels_to_the_byte(
     assert sizes.tolist() == arrow_writer.header_sizes(encoder._headers).tolist()
 
 
-@settings(deadline=None)
 @given(st.lists(data, max_size=20), st.integers(1, 100))
 def test_keys_go_where_they_went(keys: list[bytes | None], partitions: int) -> None:
     column = pa.array(keys, pa.binary())

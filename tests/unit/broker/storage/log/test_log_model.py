@@ -395,7 +395,6 @@ TestLogModel: Any = LogModel.TestCase
 TestLogModel.settings = settings(
     max_examples=EXAMPLES,
     stateful_step_count=40,
-    deadline=None,
     phases=[Phase.generate],  # a sequence of random bytes shrinks for ever
     derandomize=EXAMPLES <= 25,
     database=None,

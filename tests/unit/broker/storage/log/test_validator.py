@@ -95,7 +95,7 @@ configs = st.builds(
 )
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=1_000)
 @given(
     st.one_of(st.just([WALL_MS, WALL_MS - 2, WALL_MS]), st.lists(times, min_size=1, max_size=4)),
     fields,

@@ -83,7 +83,7 @@ class Machine:
 
 
 @given(STEPS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_was_appended_is_where_it_was_or_offline(steps: list[tuple[Any, ...]]) -> None:
     machine = Machine()
     for number, step in enumerate(steps):

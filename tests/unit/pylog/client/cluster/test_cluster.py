@@ -66,6 +66,32 @@ def test_the_first_answer_is_for_whoever_waits_and_topics_are_asked_for_at_once(
         assert thread.run(asyncio.wait_for(begin(), 30)) == (1, 3)
 
 
+def test_a_topic_that_is_new_does_not_wait_for_the_pause_behind_a_refresh() -> None:
+    thread = shared_loop()
+
+    async def ask() -> tuple[list[int], int]:
+        cluster = Cluster(thread, settings)
+        for name in ("a", "b", "c"):
+            await cluster.topic(name, 30_000)
+        counts = [len(cluster.metadata.topics[name].partitions) for name in ("a", "b", "c")]
+        asked = running.metadata_requests
+        cluster.refresh_soon("a")  # a known one waits
+        await asyncio.sleep(0)
+        await cluster.close()
+        return counts, running.metadata_requests - asked
+
+    with FakeCluster(1) as running:
+        for count, name in enumerate(("a", "b", "c"), 1):
+            running.create_topic(name, count)
+        given = {
+            "bootstrap_servers": running.bootstrap_servers,
+            "retry_backoff_ms": 60_000,
+            "retry_backoff_max_ms": 60_000,
+        }
+        settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
+        assert thread.run(asyncio.wait_for(ask(), 30)) == ([1, 2, 3], 0)
+
+
 def test_what_cannot_be_understood_does_not_end_the_refreshing(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

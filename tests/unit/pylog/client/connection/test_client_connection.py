@@ -239,7 +239,7 @@ _FRAMES = st.tuples(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(frames=st.lists(_FRAMES, max_size=8), step=st.sampled_from([1, 3, 64, 5_000, 1 << 20]))
 def test_pieces_of_any_size_say_what_a_dumb_twin_reads(
     frames: list[tuple[str, int, int]], step: int
@@ -250,7 +250,7 @@ def test_pieces_of_any_size_say_what_a_dumb_twin_reads(
     assert [in_short(event) for event in feed(core, data, step)] == Twin(*"abcd").read(data)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     bodies=st.lists(st.binary(max_size=200), max_size=6),
     end=st.sampled_from([b"", streams.fault_frame(errors.RequestTimedOut("slow")), b"\0\0\0\1\2"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog import errors
@@ -314,7 +314,6 @@ OUTCOMES = st.sampled_from(["ok", "lost", "refused", "one refused", "done but no
 CALLS = st.lists(st.tuples(st.booleans(), st.sets(st.sampled_from([T0, T1]), min_size=1)))
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(CALLS, OUTCOMES), max_size=12))
 def test_a_committed_offset_never_goes_back(
     turns: list[tuple[list[tuple[bool, set[TopicPartition]]], str]],

@@ -84,7 +84,7 @@ def place_of(row: Row, *, ignore_keys: bool = False) -> int | None:
     return partition_for_key(key, PARTITIONS)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     frame=FRAMES,
     batch_size=st.integers(80, 400),
@@ -138,7 +138,7 @@ def stored(cluster: FakeCluster, topic: str) -> list[list[int]]:
 names = count()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(frame=FRAMES, partitions=st.sampled_from((1, PARTITIONS)), whole=st.booleans())
 def test_a_table_is_stored_as_its_rows_would_be(
     cluster: FakeCluster, frame: Frame, partitions: int, whole: bool
