@@ -226,7 +226,8 @@ def test_a_query_of_spark_is_told_by_what_it_commits(world: World) -> None:
 
     world.cluster.create_topic("t")
     world.produce("t", b"1")
-    with Consumer(bootstrap_servers=world.cluster.bootstrap_servers, group_id="etl") as consumer:
+    where = world.cluster.bootstrap_servers
+    with Consumer(bootstrap_servers=where, group_id="etl", enable_auto_commit=False) as consumer:
         consumer.assign([("t", 0)])
         place = OffsetAndMetadata(1, "Spark query loader on host")
         consumer.commit({TopicPartition("t", 0): place})
