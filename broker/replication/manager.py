@@ -384,16 +384,20 @@ class ReplicaManager:
         if broker_epoch > self._broker_epoch:
             self._broker_epoch = broker_epoch
             self._replica_fetches.registered(broker_epoch)
-            self._refresh_brokers()
+            if self._refresh_brokers():
+                self._eligibility_changed()
         self._start_if_ready()
         return self._finish()
 
     def on_metadata(self, now_ms: int, image: MetadataImage, delta: MetadataDelta) -> list[Effect]:
-        """The image changed by `delta`. Older news about a partition changes nothing."""
+        """The image changed by `delta`. Older news about a partition changes nothing.
+
+        Roles change before anything is counted anew: a leader that the change deposes must not go
+        by what came behind its time, such as a smaller `min.insync.replicas`.
+        """
         self._room.begin(now_ms)
         self._hosted.image = image
-        if delta.brokers:
-            self._refresh_brokers()
+        eligibility_changed = bool(delta.brokers) and self._refresh_brokers()
         if not self._started:
             self._start_if_ready()
             return self._finish()
@@ -403,11 +407,14 @@ class ReplicaManager:
             for record in removed.partitions
         ]
         self._replicas.delete([partition for partition in gone if partition is not None])
-        self._replicas.reconfigure_all(delta.configs)
+        reconfigured = self._replicas.reconfigure_all(delta.configs)
         self._replicas.take_up(delta.partitions)
+        self._replicas.count_anew(reconfigured)
+        if eligibility_changed:
+            self._eligibility_changed()
         if delta.brokers:
-            # After the partitions: the change that takes a broker from those that a deletion waits
-            # for may take it from the ISR, too, which is then too small for an answer.
+            # The change that takes a broker from those that a deletion waits for may take it from
+            # the ISR, too, which is then too small for an answer.
             self._room.deletions.check_all()
         self.local_reads.check()
         return self._finish()
@@ -424,7 +431,8 @@ class ReplicaManager:
         self._replicas.delete_strays(mine)
         self._replicas.take_up(mine)
 
-    def _refresh_brokers(self) -> None:
+    def _refresh_brokers(self) -> bool:
+        """Take the brokers of the image; whether others are eligible now."""
         hosted = self._hosted
         before = dict(hosted.eligible)
         known = hosted.registered.copy()
@@ -438,9 +446,10 @@ class ReplicaManager:
                 hosted.eligible[broker] = registration.broker_epoch
         # Our own epoch is what proposals carry for ourselves, whatever the image says yet.
         hosted.eligible[self._me] = self._broker_epoch
-        if before == hosted.eligible:
-            return
-        for partition in list(hosted.by_id.values()):
+        return before != hosted.eligible
+
+    def _eligibility_changed(self) -> None:
+        for partition in list(self._hosted.by_id.values()):
             leading = partition.leading
             if leading is not None:
                 self._lead(partition, tuple(leading.on_eligibility_changed(self._room.now_ms)))

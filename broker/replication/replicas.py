@@ -6,7 +6,7 @@ replica offline whose log fails. Pure, like the manager whose part it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -264,16 +264,17 @@ class Replicas:
         self._defaults = live.topic
         return self._defaults != before
 
-    def reconfigure_all(self, changed: Iterable[tuple[ConfigResourceType, str]]) -> None:
-        """The settings of these resources changed."""
+    def reconfigure_all(self, changed: Iterable[tuple[ConfigResourceType, str]]) -> list[Partition]:
+        """The settings of these resources changed. Returns the partitions led here that have others
+        now: `count_anew` is for those that still lead when all roles are taken up.
+        """
         if self.refresh_defaults():
             names = list(self._hosted.image.topics_by_name)
         else:
             names = [name for kind, name in changed if kind is ConfigResourceType.TOPIC]
-        for name in names:
-            self._reconfigure(name)
+        return [partition for name in names for partition in self._reconfigure(name)]
 
-    def _reconfigure(self, name: str) -> None:
+    def _reconfigure(self, name: str) -> Iterator[Partition]:
         topic = self._hosted.image.topics_by_name.get(name)
         if topic is None:
             return
@@ -285,16 +286,23 @@ class Replicas:
             partition.config = config
             if partition.has_log:
                 partition.log.config = config
-            leading = partition.leading
-            if leading is None:
+            if partition.leading is None:
                 continue
             try:
                 self._syncs.hold_back(partition)
             except PylogError as error:
                 self.storage_failed(partition, error)
                 continue
-            effects = leading.on_min_isr_changed(self._room.now_ms, config.min_insync_replicas)
-            self._lead(partition, tuple(effects))
+            yield partition
+
+    def count_anew(self, partitions: Iterable[Partition]) -> None:
+        """Have their leaders go by `min.insync.replicas` as it is now."""
+        now_ms = self._room.now_ms
+        for partition in partitions:
+            leading = partition.leading
+            if leading is not None:
+                effects = leading.on_min_isr_changed(now_ms, partition.config.min_insync_replicas)
+                self._lead(partition, tuple(effects))
 
     # ---- replicas that go -----------------------------------------------------------------------
 

@@ -163,6 +163,23 @@ def test_the_isr_shrinks_below_the_minimum_while_a_produce_waits(tmp_path: Path)
     assert group.error(token) == 0
 
 
+def test_a_deposed_leader_does_not_go_by_what_came_behind_its_time(tmp_path: Path) -> None:
+    """It hears at once that another one leads and that fewer replicas are enough."""
+    group = BrokerGroup(tmp_path)
+    group.create_topic(min_isr=3)
+    group.run()
+    freeze(group, THREE)
+    group.produce(1, b"a", acks=1)
+    group.advance(50_000)
+    assert group.record().isr == (ONE, TWO)
+    assert group.marks(1) == group.marks(2) == (0, 0, 1)
+    group.elect(2, isr=(2,))
+    group.append(ConfigRecord(ConfigResourceType.TOPIC, "t", "min.insync.replicas", "2"))
+    group.tell(ONE)
+    assert group.state(1).leader == TWO
+    assert group.marks(1) == (0, 0, 1)
+
+
 def test_committed_but_in_too_small_an_isr(tmp_path: Path) -> None:
     """The minimum is raised while a produce waits, and the last follower's fetch commits it."""
     group = BrokerGroup(tmp_path, brokers=2)
