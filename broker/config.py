@@ -33,8 +33,8 @@ demonstration sees rolls and retention, so pylog stays between.
 """
 
 _INTERNAL_FACTOR: Final = (
-    "Replicas of {0}, which is made when this many brokers are registered. Where it is not set: of "
-    "fewer configured brokers all."
+    "The number of replicas of {0}, which is made when this many brokers are registered. Where it "
+    "is not set, a cluster of fewer configured brokers has one on each."
 )
 _INTERNAL_MIN_ISR: Final = (
     "min.insync.replicas of {0}, when it is made. Where it is not set: 1 with fewer than three "

@@ -1,7 +1,7 @@
 """The query that has written to a sink before a new one does. Pure.
 
 A checkpoint that was deleted makes a new query, which writes again what the old one has written.
-Where it is meant to go on in the place of the old one, the old one writes no more.
+When the new query is meant to go on in the place of the old one, the old one writes no more.
 """
 
 from __future__ import annotations

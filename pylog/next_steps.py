@@ -215,5 +215,5 @@ OWN_WORDS: Final = frozenset(
 
 
 def next_step(error: type[e.PylogError]) -> str:
-    """What a user does about an error of this class; the text of the nearest class that has one."""
+    """The step of a user after an error of this class: that of the nearest class that has one."""
     return next((_STEPS[each] for each in error.__mro__ if each in _STEPS), "")

@@ -57,7 +57,7 @@ LOOK_S: Final = 0.2
     is_flag=True,
     help="Return when the cluster is ready, and leave it running; needs --data-dir.",
 )
-@click.option("--console", is_flag=True, 
+@click.option("--console", is_flag=True,
               help="Serve web pages of the cluster as well, at a free port.")  # fmt: skip
 @click.option("--console-allow-writes", is_flag=True,
               help="With --console: pages that also change something.")  # fmt: skip

@@ -24,7 +24,7 @@ class Elsewhere:
         self._left: Future[object] | None = None  # the newest call whose caller was cancelled
 
     async def run(self, call: Callable[[], T]) -> T:
-        """What the call returns or raises, once one that was left has ended."""
+        """Make the call once one that was left has ended; returns or raises as it does."""
         before = self._left
         ran: Future[T] = Future()
 

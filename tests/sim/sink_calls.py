@@ -45,7 +45,7 @@ class _Asking:
     heard: Heard
     until_ms: int
     broker: int | None = None
-    """Where it is asked of that broker, and not of the coordinator."""
+    """The broker that is asked in place of the coordinator."""
     failures: int = 0
     is_done: bool = False
 

@@ -101,7 +101,7 @@ class _Batch:
     rows: list[tuple[int, ...]]
     """The partitions of each task's rows."""
     numbers: list[tuple[Number, ...]] = field(default_factory=list)
-    """What each task's rows are made of, where the query commits what it has read."""
+    """The numbers that each task's rows are made of, of a query that commits what it has read."""
     ends: Positions | None = None
     """To where it has read then."""
     overwrites: bool = False

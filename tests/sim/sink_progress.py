@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Positions = dict[int, int]
 """The offset behind what was read, by the partition's number; no entry where that is 0."""
 Number = tuple[int, int]
-"""What a source gives out: its partition, and the offset there."""
+"""A number that a source gives out: its partition, and the offset there."""
 _Identity = tuple[int, int]
 
 

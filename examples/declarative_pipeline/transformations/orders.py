@@ -29,7 +29,7 @@ def orders() -> DataFrame:
 
 @dp.materialized_view
 def totals() -> DataFrame:
-    """What each customer has ordered."""
+    """The sum that each customer has ordered."""
     return spark.read.table("orders").groupBy("customer").agg(F.sum("amount").alias("amount"))
 
 
