@@ -142,6 +142,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
                 if isinstance(item, Failure):
                     raise errors.from_code(item.code, item.message)
                 await context.write(item)
+            await reader
         finally:
             reader.cancel()
             streams = self._streams[broker, epoch]

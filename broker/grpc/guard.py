@@ -128,7 +128,10 @@ async def _guarded(
         fault = error
     except TimeoutError:
         fault = errors.RequestTimedOut(f"{method} took over {UNARY_SECONDS_MAX:g} s")
-    except Exception:  # noqa: BLE001 (the top of a call: the server must live on)
+    except Exception as error:  # the top of a call: the server must live on
+        if isinstance(error, grpc.aio.BaseError) and not isinstance(error, grpc.aio.UsageError):
+            # gRPC could not read or write: the client has gone, or the server stops.
+            raise asyncio.CancelledError from error
         _log.exception("%s failed unexpectedly", method)
         fault = errors.UnknownServerError()
     counters.failed(_REQUESTS.get(method, method), fault.code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -22,6 +23,11 @@ CONCURRENT_CALLS_MAX: Final = 20_000
 METADATA_BYTES_MAX: Final = 16 * 1024
 GREETING_SECONDS_MAX: Final = 10
 """For HTTP/2's preface and settings. gRPC's own default leaves a silent connection two minutes."""
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Not so is an answer that could not be written, as its client had gone just then."""
+    return not str(record.msg).startswith("ExecuteBatchError raised in core")
 
 
 def server_options(
@@ -60,6 +66,7 @@ class GrpcServer:
         idle_ms_max: int = -1,
     ) -> None:
         """`idle_ms_max`: a connection without calls for so long is asked to go; -1: never."""
+        logging.getLogger("grpc._cython.cygrpc").addFilter(_is_news)
         self._server = grpc.aio.server(
             interceptors=[Guard(counters or RequestCounters())],
             options=server_options(message_bytes_max, connections_max, idle_ms_max),

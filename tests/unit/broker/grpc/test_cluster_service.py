@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from pylog.clock import SystemClock
+from pylog.errors import InvalidRequest
 from pylog.rpc.v1 import cluster_pb2
 from pylog_broker.grpc.cluster_service import RECORDS_AT_ONCE, ClusterService
 from pylog_broker.metadata import codec
@@ -66,3 +68,30 @@ def test_a_batch_of_thousands_of_records_leaves_turns_of_the_loop_to_others(snap
 
     assert expected[0].snapshot is snapshot
     assert asyncio.run(main()) >= PARTITIONS // RECORDS_AT_ONCE
+
+
+class Stream(Watcher):
+    """Stands for the call of a broker that keeps a session."""
+
+    def invocation_metadata(self) -> Any:
+        return self.session.metadata("Session")
+
+
+def test_what_ends_the_reading_of_a_session_ends_its_call() -> None:
+    shell = ControllerShell()
+    shell.join(1)
+    epoch = shell.epoch_of(1)
+
+    async def requests() -> AsyncIterator[cluster_pb2.SessionRequest]:
+        yield cluster_pb2.SessionRequest(broker_id=1, broker_epoch=epoch)
+        raise InvalidRequest("half a message")
+
+    async def main() -> None:
+        service: Any = ClusterService(shell.controller, None, shell.perform, SystemClock(), SECRET)  # type: ignore[arg-type]
+        handshake = Handshake(SECRET)
+        answer = await service.Authenticate(handshake.first, None)
+        await service.Authenticate(handshake.second(answer), None)
+        with pytest.raises(InvalidRequest, match="half a message"):
+            await service.Session(requests(), Stream(handshake.session))
+
+    asyncio.run(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -129,3 +130,46 @@ def test_an_error_of_many_words_arrives(monkeypatch: pytest.MonkeyPatch, char: s
         assert caught.value.details().endswith("more characters)")
 
     with_server(check)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_defect"),
+    [
+        (grpc.aio.InternalError("the client has gone"), False),
+        (grpc.aio.BaseError("the server stops"), False),
+        (grpc.aio.UsageError("the call has ended"), True),
+        (KeyError("x"), True),
+    ],
+)
+def test_only_a_defect_is_logged_as_one(
+    error: Exception, is_defect: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[grpc.StatusCode] = []
+
+    class Told:
+        async def abort(self, status: grpc.StatusCode, *_words: object) -> None:
+            told.append(status)
+
+    async def fail() -> None:
+        raise error
+
+    async def main() -> None:
+        call = guard._guarded(Told(), "Session", fail(), RequestCounters())  # type: ignore[arg-type]
+        await asyncio.gather(asyncio.create_task(call), return_exceptions=True)
+
+    asyncio.run(main())
+    assert ("failed unexpectedly" in caplog.text) is is_defect
+    assert len(told) == is_defect
+
+
+def test_an_answer_that_a_client_did_not_wait_for_is_no_news(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        GrpcServer(1 << 20)
+
+    asyncio.run(main())
+    log = logging.getLogger("grpc._cython.cygrpc")
+    log.error("ExecuteBatchError raised in core by servicer method [%s]", "/pylog.v1.Log/Fetch")
+    log.error("Unexpected [%s] raised by servicer method [%s]", "KeyError", "/pylog.v1.Log/Fetch")
+    assert [record.message.split()[0] for record in caplog.records] == ["Unexpected"]
