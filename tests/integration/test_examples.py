@@ -56,6 +56,20 @@ def started(name: str, cluster: LocalCluster, *arguments: str) -> subprocess.Pop
     )
 
 
+def killed_at_its_first_number(worker: subprocess.Popen[str]) -> list[str]:
+    """All whole lines that it printed; one that the kill cut is not among them."""
+    assert worker.stdout is not None
+    said = ""
+    for line in worker.stdout:
+        said += line
+        if " = " in line:
+            worker.kill()
+            break
+    said += worker.stdout.read()  # by the same buffer, which has lines of it already
+    worker.communicate()
+    return said[: said.rfind("\n") + 1].splitlines()
+
+
 def fill(cluster: LocalCluster, topic: str, values: Iterator[tuple[bytes, bytes]]) -> None:
     servers = cluster.bootstrap_servers
     with AdminClient(bootstrap_servers=servers) as admin:
@@ -70,22 +84,15 @@ def test_a_pool_of_workers_does_all_of_it(cluster: LocalCluster) -> None:
     fill_bad = Producer(bootstrap_servers=cluster.bootstrap_servers)
     fill_bad.send("numbers", b"seven")
     fill_bad.close()
-    workers = [started("worker_pool.py", cluster, "--topic", "numbers") for _ in range(2)]
-    killed = workers[0]
-    assert killed.stdout is not None
-    for line in killed.stdout:
-        if "=" in line:
-            killed.kill()
-            break
-    told = [worker.communicate(timeout=60) for worker in workers]
-    lines = [line for out, _ in told for line in out.splitlines()]
-    # The first one's first number is the line that was read above, or was done again.
-    done = {int(line.split(" = ")[0]) for line in lines if " = " in line}
-    assert done | {int(line.split(" = ")[0])} == set(range(2, COUNT))
+    killed, other = (started("worker_pool.py", cluster, "--topic", "numbers") for _ in range(2))
+    said = killed_at_its_first_number(killed)
+    out, errors = other.communicate(timeout=60)
+    assert other.returncode == 0, errors
+    lines = said + out.splitlines()
+    assert {int(line.split(" = ")[0]) for line in lines if " = " in line} == set(range(2, COUNT))
     assert "2772 = 2 x 2 x 3 x 3 x 7 x 11" in lines
     assert sum("no number: b'seven'" in line for line in lines) >= 1
-    assert workers[1].returncode == 0, told[1][1]
-    assert sum(line.startswith("takes") for line in told[1][0].splitlines()) >= 1
+    assert sum(line.startswith("takes") for line in out.splitlines()) >= 1
 
 
 def test_effects_and_positions_in_one_transaction(cluster: LocalCluster, tmp_path: Path) -> None:
@@ -114,18 +121,10 @@ def test_a_queue_of_jobs_tries_again_what_fails(cluster: LocalCluster) -> None:
     with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         producer.send("jobs", b"seven")
     workers = [started("share_job_queue.py", cluster, "--topic", "jobs") for _ in range(3)]
-    killed = workers[0]
-    assert killed.stdout is not None
-    first = ""
-    for first in killed.stdout:
-        if "=" in first:
-            killed.kill()
-            break
-    said = first + killed.stdout.read()  # by the same buffer, which has lines of it already
+    said = killed_at_its_first_number(workers[0])
     told = [worker.communicate(timeout=120) for worker in workers[1:]]
-    killed.communicate()
     assert [worker.returncode for worker in workers[1:]] == [0, 0], told
-    lines = [line for out in (said, *(out for out, _ in told)) for line in out.splitlines()]
+    lines = said + [line for out, _ in told for line in out.splitlines()]
     assert {int(line.split(" = ")[0]) for line in lines if " = " in line} == set(range(2, COUNT))
     failed = [line for line in lines if "'seven'" in line]
     assert sum("given up after 3" in line for line in failed) <= 1

@@ -32,6 +32,8 @@ _CONFIG: Final = {
 _SEGMENT_BYTES: Final = 4096
 _TAIL: Final = 4 * _SEGMENT_BYTES // 100
 """More records than the active segment holds at the end."""
+_AROUND: Final = 40
+"""Lines of a log that are shown from one that nobody should have to read: a traceback is whole."""
 
 
 class Topic:
@@ -90,10 +92,16 @@ class Topic:
     def look_at_start(self, admin: AdminClient) -> int:
         """The start of the log, judged."""
         partition = TopicPartition(self.name, 0)
+        before = self._leader(admin)
         found = admin.list_offsets({partition: "earliest"})[partition]
+        leader = before[0] if before == self._leader(admin) else None
         start = 0 if found is None else found.offset
-        self.judge.on_start(start, SYSTEM_CLOCK.wall_ms())
+        self.judge.on_start(start, SYSTEM_CLOCK.wall_ms(), leader)
         return start
+
+    def _leader(self, admin: AdminClient) -> tuple[int | None, int]:
+        described = admin.describe_topics(self.name)[self.name].partitions[0]
+        return described.leader, described.leader_epoch
 
     def look_at_records(self, admin: AdminClient) -> list[Found]:
         """Every record, judged."""
@@ -214,12 +222,15 @@ class Campaign:
             SYSTEM_CLOCK.sleep(0.2)
 
     def logged(self) -> list[str]:
-        """Lines of the brokers' logs that nobody should have to read."""
+        """Lines of the brokers' logs that nobody should have to read, each with those around it."""
         bad = ("Traceback", "cannot be cleaned", "failed unexpectedly")
         found = []
         for log in sorted((self.cluster.data_dir / "logs").iterdir()):
             lines = log.read_text().splitlines()
-            found += [f"{log.name}: {line}" for line in lines if any(b in line for b in bad)]
+            for at, line in enumerate(lines):
+                if any(b in line for b in bad):
+                    around = lines[max(0, at - 2) : at + _AROUND]
+                    found.append(f"{log.name}: {line}\n  " + "\n  ".join(around))
         return found
 
     def close(self) -> None:

@@ -7,7 +7,8 @@ be gone:
 - from the middle: what a later record of its key has superseded, or a tombstone of its time, under
   a policy that compacts, and not before `min.compaction.lag.ms`.
 
-Everything else must be there as it was written, and a log start never goes back.
+Everything else must be there as it was written, and a leader's log start never goes back. Each
+replica looks for itself what may go, so another leader may still have what the one before had not.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Judge:
     _now: Policy = field(default_factory=Policy)
     _next: Policy | None = None
     _absent: set[int] = field(default_factory=set)  # at the last read of all
+    _starts: dict[int, int] = field(default_factory=dict)  # by leader, the last one that it told
 
     # ---- policies -------------------------------------------------------------------------------
 
@@ -86,15 +88,18 @@ class Judge:
 
     # ---- the start ------------------------------------------------------------------------------
 
-    def on_start(self, start: int, now_ms: int) -> None:
-        """The leader's log starts there.
+    def on_start(self, start: int, now_ms: int, leader: int | None = None) -> None:
+        """The leader's log starts there; `leader` None: the leader changed while it was asked.
 
-        Each replica looks for itself what may go, so another leader may have moved its start at any
-        time since the records were there: one of the policies since must have allowed it.
+        Another leader may have moved its start at any time since the records were there: one of the
+        policies since must have allowed it.
         """
-        if start < self.start:
-            self.broken.append(f"the log start went back from {self.start} to {start}")
-        elif start > self.start:
+        if leader is not None:
+            told = self._starts.get(leader, 0)
+            if start < told:
+                self.broken.append(f"{leader}'s log start went back from {told} to {start}")
+            self._starts[leader] = start
+        if start > self.start:
             self.starts_moved += 1
             gone = [w.at_ms for w in self.written if w.offset is not None and w.offset < start]
             newest_ms = max(gone, default=0)
@@ -155,7 +160,7 @@ class Judge:
                 elif (seen.key, seen.value) != (record.key, record.value):
                     self.broken.append(f"offset {at} holds {seen}, written was {record}")
                 elif not slowly:
-                    self._judge_kept(record, later.get(record.key))
+                    self._judge_kept(record, later.get(record.key), absent)
             later[record.key] = record
         if not slowly:
             self._absent = absent
@@ -185,11 +190,12 @@ class Judge:
             for p in self._policies_since(tombstone.at_ms)
         )
 
-    def _judge_kept(self, record: Written, successor: Written | None) -> None:
+    def _judge_kept(self, record: Written, successor: Written | None, absent: set[int]) -> None:
         """A value must not outlive the tombstone that took it back. Both may go while one reads,
-        so the tombstone counts as gone if the read before did not find it.
+        and another leader may still have both: the tombstone counts as gone if neither the read
+        before nor this one found it.
         """
         if successor is None or successor.value is not None or record.value is None:
             return
-        if successor.offset in self._absent:
-            self.broken.append(f"{record} is there, its tombstone at {successor.offset} was gone")
+        if successor.offset in self._absent & absent:
+            self.broken.append(f"{record} is there, its tombstone at {successor.offset} is gone")
