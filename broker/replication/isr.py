@@ -289,13 +289,16 @@ class LeaderState:
         barrier = tuple(state.broker_id for state in refused.isr) == self.isr
         return _NOTHING if barrier else self._propose_now(self.isr)
 
-    def on_eligibility_changed(self, now_ms: int) -> Sequence[IsrEffect]:
-        """`eligible` changed: a stopping replica outside the ISR need not be waited for."""
-        return self._advance(now_ms)
-
-    def on_min_isr_changed(self, now_ms: int, min_isr: int) -> Sequence[IsrEffect]:
-        """The topic's `min.insync.replicas` changed."""
+    def on_min_isr_changed(self, min_isr: int) -> None:
+        """The topic's `min.insync.replicas` changed. Nothing is counted by it yet: the same change
+        of metadata may have changed the ISR, and the leader.
+        """
         self.min_isr = min_isr
+
+    def count_anew(self, now_ms: int) -> Sequence[IsrEffect]:
+        """All that came with a change of `eligible` or of `min.insync.replicas` is known now. A
+        stopping replica outside the ISR, for one, need not be waited for.
+        """
         return self._advance(now_ms)
 
     # ---- questions ------------------------------------------------------------------------------

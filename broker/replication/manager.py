@@ -385,15 +385,16 @@ class ReplicaManager:
             self._broker_epoch = broker_epoch
             self._replica_fetches.registered(broker_epoch)
             if self._refresh_brokers():
-                self._eligibility_changed()
+                self._replicas.count_anew(list(self._hosted.by_id.values()))
         self._start_if_ready()
         return self._finish()
 
     def on_metadata(self, now_ms: int, image: MetadataImage, delta: MetadataDelta) -> list[Effect]:
         """The image changed by `delta`. Older news about a partition changes nothing.
 
-        Roles change before anything is counted anew: a leader that the change deposes must not go
-        by what came behind its time, such as a smaller `min.insync.replicas`.
+        Settings and roles are taken up before anything is counted: a leader that the change deposes
+        must not go by a smaller `min.insync.replicas` that came behind its time, nor one that goes
+        on count a smaller ISR by the `min.insync.replicas` of before.
         """
         self._room.begin(now_ms)
         self._hosted.image = image
@@ -409,9 +410,8 @@ class ReplicaManager:
         self._replicas.delete([partition for partition in gone if partition is not None])
         reconfigured = self._replicas.reconfigure_all(delta.configs)
         self._replicas.take_up(delta.partitions)
-        self._replicas.count_anew(reconfigured)
-        if eligibility_changed:
-            self._eligibility_changed()
+        anew = list(self._hosted.by_id.values()) if eligibility_changed else reconfigured
+        self._replicas.count_anew(anew)
         if delta.brokers:
             # The change that takes a broker from those that a deletion waits for may take it from
             # the ISR, too, which is then too small for an answer.
@@ -447,12 +447,6 @@ class ReplicaManager:
         # Our own epoch is what proposals carry for ourselves, whatever the image says yet.
         hosted.eligible[self._me] = self._broker_epoch
         return before != hosted.eligible
-
-    def _eligibility_changed(self) -> None:
-        for partition in list(self._hosted.by_id.values()):
-            leading = partition.leading
-            if leading is not None:
-                self._lead(partition, tuple(leading.on_eligibility_changed(self._room.now_ms)))
 
     def on_logs_failed(self, now_ms: int, logs: Iterable[Log]) -> list[Effect]:
         """Logs went offline over something that nobody asked for here: upkeep, a sync."""

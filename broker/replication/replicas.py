@@ -288,6 +288,7 @@ class Replicas:
                 partition.log.config = config
             if partition.leading is None:
                 continue
+            partition.leading.on_min_isr_changed(config.min_insync_replicas)
             try:
                 self._syncs.hold_back(partition)
             except PylogError as error:
@@ -296,13 +297,11 @@ class Replicas:
             yield partition
 
     def count_anew(self, partitions: Iterable[Partition]) -> None:
-        """Have their leaders go by `min.insync.replicas` as it is now."""
-        now_ms = self._room.now_ms
+        """Move the high watermarks of those that are led here as far as they may go now."""
         for partition in partitions:
             leading = partition.leading
             if leading is not None:
-                effects = leading.on_min_isr_changed(now_ms, partition.config.min_insync_replicas)
-                self._lead(partition, tuple(effects))
+                self._lead(partition, tuple(leading.count_anew(self._room.now_ms)))
 
     # ---- replicas that go -----------------------------------------------------------------------
 

@@ -156,10 +156,6 @@ def _new_logs_without_power(swarm: Swarm) -> Swarm:
     )
 
 
-def _same_min_isr(self: LeaderState, now_ms: int, _min_isr: int) -> Any:
-    return self._advance(now_ms)
-
-
 def _one_too_low(ledger: Any, topic_id: Any, number: int, *what: Any) -> None:
     _production_write_partition(ledger, topic_id, number - 1, *what)
 
@@ -403,7 +399,7 @@ STORAGE_VARIANTS: dict[str, Variant] = {
     ),
     "min_isr_not_raised": Variant(
         "B-R14: a leader does not hear that min.insync.replicas has changed",
-        ((LeaderState, "on_min_isr_changed", _same_min_isr),),
+        ((LeaderState, "on_min_isr_changed", not_at_all),),
         caught_by=11,
     ),
     "grown_over_the_last": Variant(

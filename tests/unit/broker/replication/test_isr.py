@@ -150,7 +150,8 @@ def test_min_isr_is_never_more_than_there_are_replicas() -> None:
 def test_lowering_min_isr_releases_the_high_watermark() -> None:
     leader = Leader(isr=(1,), replicas=(1, 2), min_isr=2)
     assert leader.append(11) == []
-    assert list(leader.state.on_min_isr_changed(0, 1)) == [advance(11)]
+    leader.state.on_min_isr_changed(1)
+    assert list(leader.state.count_anew(0)) == [advance(11)]
 
 
 def test_a_proposed_member_counts_before_the_controller_has_answered() -> None:
@@ -218,7 +219,7 @@ def test_a_caught_up_replica_is_waited_for_only_while_it_may_join() -> None:
     assert leader.append(13) == []
     assert leader.fetch(2, 13) == []
     del leader.eligible[THREE]
-    assert list(leader.state.on_eligibility_changed(0)) == [advance(13)]
+    assert list(leader.state.count_anew(0)) == [advance(13)]
 
 
 def test_in_sync_is_a_matter_of_time_not_of_distance() -> None:

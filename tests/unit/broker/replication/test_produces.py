@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pylog import errors
-from pylog.model import BrokerId, Offset, TopicId, TopicPartition
+from pylog.model import BrokerId, Offset, PartitionEpoch, TopicId, TopicPartition
 from pylog.records.builder import encode_batch
 from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
 from pylog_broker.replication.messages import (
@@ -178,6 +179,31 @@ def test_a_deposed_leader_does_not_go_by_what_came_behind_its_time(tmp_path: Pat
     group.tell(ONE)
     assert group.state(1).leader == TWO
     assert group.marks(1) == (0, 0, 1)
+
+
+def test_a_leader_does_not_count_a_smaller_isr_by_the_minimum_of_before(tmp_path: Path) -> None:
+    """It hears at once that all three replicas are needed and that one has left the ISR, which may
+    be elected all the same: it has all that is committed.
+    """
+    group = BrokerGroup(tmp_path)
+    group.create_topic(min_isr=2)
+    group.run()
+    freeze(group, THREE)
+    group.produce(1, b"a", acks=1)
+    group.run()
+    assert group.marks(1) == (0, 0, 1)
+    record = group.record()
+    group.append(
+        ConfigRecord(ConfigResourceType.TOPIC, "t", "min.insync.replicas", "3"),
+        replace(group.image.brokers[THREE], fenced=True),
+        replace(record, isr=(ONE, TWO), partition_epoch=PartitionEpoch(record.partition_epoch + 1)),
+    )
+    group.tell(ONE)
+    assert group.state(1).isr == (ONE, TWO)
+    assert group.marks(1) == (0, 0, 1)
+    group.append(ConfigRecord(ConfigResourceType.TOPIC, "t", "min.insync.replicas", "2"))
+    group.tell(ONE)
+    assert group.marks(1) == (0, 1, 1)
 
 
 def test_committed_but_in_too_small_an_isr(tmp_path: Path) -> None:
