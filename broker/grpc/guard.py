@@ -108,6 +108,13 @@ def told(error: errors.PylogError) -> str:
     return words
 
 
+def has_gone(error: BaseException | None) -> bool:
+    """Whether gRPC could not read or write because the client has gone, or the server stops."""
+    return isinstance(error, grpc.aio.BaseError) and not isinstance(
+        error, grpc.aio.UsageError | grpc.aio.AbortError
+    )
+
+
 async def refuse(context: Context, error: errors.PylogError) -> None:
     """End the call with the status that goes with `error`."""
     status = next(
@@ -129,8 +136,7 @@ async def _guarded(
     except TimeoutError:
         fault = errors.RequestTimedOut(f"{method} took over {UNARY_SECONDS_MAX:g} s")
     except Exception as error:  # the top of a call: the server must live on
-        if isinstance(error, grpc.aio.BaseError) and not isinstance(error, grpc.aio.UsageError):
-            # gRPC could not read or write: the client has gone, or the server stops.
+        if has_gone(error):
             raise asyncio.CancelledError from error
         _log.exception("%s failed unexpectedly", method)
         fault = errors.UnknownServerError()

@@ -13,7 +13,7 @@ from grpc_reflection.v1alpha import reflection
 
 from pylog.config import INT_MAX
 from pylog.errors import BrokerNotAvailable
-from pylog_broker.grpc.guard import Guard
+from pylog_broker.grpc.guard import Guard, has_gone
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.net.shares import CONNECTIONS_MAX
 
@@ -26,8 +26,8 @@ GREETING_SECONDS_MAX: Final = 10
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Not so is an answer that could not be written, as its client had gone just then."""
-    return not str(record.msg).startswith("ExecuteBatchError raised in core")
+    """Not so is an answer that gRPC could not write, as its client had gone just then."""
+    return not has_gone(record.exc_info[1] if record.exc_info else None)
 
 
 def server_options(
@@ -66,7 +66,8 @@ class GrpcServer:
         idle_ms_max: int = -1,
     ) -> None:
         """`idle_ms_max`: a connection without calls for so long is asked to go; -1: never."""
-        logging.getLogger("grpc._cython.cygrpc").addFilter(_is_news)
+        for name in ("grpc._cython.cygrpc", "asyncio"):
+            logging.getLogger(name).addFilter(_is_news)
         self._server = grpc.aio.server(
             interceptors=[Guard(counters or RequestCounters())],
             options=server_options(message_bytes_max, connections_max, idle_ms_max),
