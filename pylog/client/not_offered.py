@@ -13,7 +13,7 @@ from pylog import errors
 
 ClassT = TypeVar("ClassT")
 
-_SECURITY: Final = "authorization and quotas are not offered yet"
+_SECURITY: Final = "authorization and quotas are not offered yet; leave the call out"
 
 ADMIN_NOT_OFFERED: Final[Mapping[str, str]] = {
     **dict.fromkeys(

@@ -556,7 +556,7 @@ def _translated_keys(call: Callable[[], Mapping[Any, Any]], ours: Mapping[Any, A
 
 
 def _no_security(call: str) -> KafkaException:
-    text = f"{call}: pylog has no authorization and no users yet"
+    text = f"{call}: pylog has no authorization and no users yet; leave the call out"
     return local(KafkaError._UNSUPPORTED_FEATURE, text)
 
 

@@ -16,7 +16,7 @@ from pylog.compat.kafka_python.clusters import admin_of
 from pylog.compat.kafka_python.errors import KafkaConfigurationError, UnsupportedVersionError
 from pylog.compat.kafka_python.translation import constructing, translating
 
-_SECURITY: Final = "pylog has no authorization, users and quotas yet"
+_SECURITY: Final = "pylog has no authorization, users and quotas yet; leave the call out"
 NOT_TAKEN: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
