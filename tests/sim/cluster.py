@@ -430,7 +430,8 @@ class Cluster:
         members = (*known.isr, *known.eligible_leader_replicas)
         if asked and partition.leader >= 0 and partition.leader not in members:
             self.scheduler.note("unclean", partition.leader, partition.partition)
-            if ghost.led_uncleanly(partition.leader, partition.leader_epoch):
+            emptied = partition.leader in known.emptied_replicas
+            if ghost.led_uncleanly(partition.leader, partition.leader_epoch, emptied=emptied):
                 self.sometimes["unclean election with data"] += 1
 
     def _check_isr(self, partition: PartitionRecord) -> None:

@@ -356,12 +356,13 @@ class PartitionGhost:
             )
         self.check_members()
 
-    def led_uncleanly(self, leader: BrokerId, epoch: int) -> bool:
+    def led_uncleanly(self, leader: BrokerId, epoch: int, *, emptied: bool) -> bool:
         """Somebody had a replica elected that may lack what was committed: from `epoch` on what it
-        has is all that counts. Whether it has any of it.
+        has is all that counts. Whether it has any of it. `emptied`: it has been added anew, and
+        gives up the copy on its disk when it hears that it was taken away before.
         """
         shadow = self.shadow(leader)
-        kept = bisect_left(self._bases, self._agreed_end(shadow))
+        kept = 0 if emptied else bisect_left(self._bases, self._agreed_end(shadow))
         del self.committed[kept:], self._bases[kept:]
         self.committed_end = self.committed[-1].last + 1 if kept else 0
         self.unclean_epoch = epoch

@@ -109,7 +109,8 @@ def test_a_producer_whose_records_are_deleted_may_go_on_anywhere() -> None:
     assert book.forgotten == {5}
 
 
-def test_after_an_unclean_election_only_what_the_leader_has_counts() -> None:
+@pytest.mark.parametrize("emptied", [False, True])
+def test_after_an_unclean_election_only_what_the_leader_has_counts(emptied: bool) -> None:
     contents = Contents()
     ghost = PartitionGhost((TopicId("t"), 0), contents)
     for offset in range(3):
@@ -119,15 +120,16 @@ def test_after_an_unclean_election_only_what_the_leader_has_counts() -> None:
     ghost.grow(one, batches)
     ghost.grow(two, batches[:1])
     ghost._commit(one, ghost.shadow(one), 3, 0)
-    assert ghost.led_uncleanly(two, 7)
-    assert (ghost.committed, ghost.committed_end, ghost.is_lossy) == (batches[:1], 1, True)
+    assert ghost.led_uncleanly(two, 7, emptied=emptied) is not emptied
+    assert ghost.committed == ([] if emptied else batches[:1])
+    assert (ghost.committed_end, ghost.is_lossy) == (0 if emptied else 1, True)
 
 
 def test_a_leader_that_retention_had_emptied_has_no_gap() -> None:
     """Before somebody had it elected."""
     ghost = PartitionGhost((TopicId("t"), 0), Contents())
     one = BrokerId(1)
-    ghost.led_uncleanly(one, 7)
+    ghost.led_uncleanly(one, 7, emptied=False)
     ghost.replace(one, 17, [], 17)
     ghost.shadow(one).log_start = 17
     ghost._commit(one, ghost.shadow(one), 17, 0)
@@ -168,7 +170,7 @@ def test_files_that_wait_to_be_cut_begin_with_the_log_or_all_go(
 def test_a_log_may_begin_anew_before_its_start_when_another_one_was_made_to_lead(end: int) -> None:
     ghost = PartitionGhost((TopicId("t"), 0), Contents())
     one = BrokerId(1)
-    ghost.led_uncleanly(BrokerId(2), 0)
+    ghost.led_uncleanly(BrokerId(2), 0, emptied=False)
     ghost.deleted_to = 26
     ghost.replace(one, 14, [], end)
     ghost.shadow(one).log_start = 26
