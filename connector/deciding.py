@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from pylog import errors
-from pylog.client.sinks.sink_decider import SinkDecider
+from pylog.client.sinks.sink_decider import BrokersAway, SinkDecider
 from pylog.client.sinks.sink_types import CoordinatorPorts, SinkBatch, SinkDecision
 from pylog_connector.clients import staging_producer_for
 from pylog_connector.errors import ConnectorError, WriteFailed
@@ -173,6 +173,8 @@ def _ask(
         client_id = str(options.client.get("client.id") or CLIENT_ID)
         try:
             return by_frames(SinkDecider(where, client_id, timeout_ms))
+        except BrokersAway:
+            pass  # the bootstrap servers know where they are now
         except errors.UnsupportedVersion:
             pass  # over frames
     return by_client()

@@ -9,6 +9,7 @@ it is asked again, of whichever broker coordinates the sink by then, until the t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -34,6 +35,12 @@ BACKOFF_MS: Final = 50
 BACKOFF_MS_MAX: Final = 1_000
 
 T = TypeVar("T")
+
+
+class BrokersAway(Exception):
+    """No broker takes a connection where the tasks have met it. All may have come up elsewhere."""
+
+
 Call = Callable[[FramedPort, Any, Any, float], Any]
 """Asks a broker: its port, the API, the request, within so many seconds."""
 
@@ -61,8 +68,8 @@ class SinkDecider:
     def decide(self, batch: SinkBatch) -> tuple[SinkDecision, bool]:
         """The decision, and whether it was made by this call.
 
-        Raises the coordinator's error; RequestTimedOut when none has answered, and then the batch
-        may be decided or not.
+        Raises the coordinator's error; RequestTimedOut when none has answered, BrokersAway when
+        none can be reached, and then the batch may be decided or not.
         """
         request = sink_wire.decide_request(batch)
         response = self._ask(batch.sink, apis.DECIDE_SINK_BATCH, request)
@@ -129,13 +136,10 @@ class SinkDecider:
         return coordinator
 
     def _first_answer(self, ask: Callable[[FramedPort], T]) -> T:
-        last: errors.PylogError = errors.CoordinatorNotAvailable("no broker is known")
         for port in list(self._ports.values()):
-            try:
+            with contextlib.suppress(errors.BrokerUnreachable):
                 return ask(port)
-            except errors.BrokerUnreachable as error:
-                last = error
-        raise last
+        raise BrokersAway
 
     def _over_frames(self, port: FramedPort, api: Any, request: Any, timeout_s: float) -> Any:
         hello = streams.hello(streams.CALLS, self._cluster_id, port.broker, self._client_id)

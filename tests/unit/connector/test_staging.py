@@ -275,6 +275,27 @@ def test_lost_answers_of_the_decision_change_nothing(cluster: FakeCluster, trans
     drop_staging_producer(to)
 
 
+def test_brokers_that_have_all_come_up_elsewhere_are_found(
+    cluster: FakeCluster, to: SinkOptions
+) -> None:
+    """As after a kill of the driver, which takes all executors with it."""
+
+    def before(report: TaskReport) -> TaskReport:
+        assert report.staged is not None
+        where = report.staged.coordinator
+        assert where.ports
+        gone = tuple(port._replace(port=1) for port in where.ports)  # nobody listens there
+        return report._replace(
+            staged=report.staged._replace(coordinator=where._replace(ports=gone))
+        )
+
+    assert decide([before(stage(to, "abc"))], to) is not None
+    assert committed(cluster) == "abc"
+    abort([before(stage(to, "def", batch_of(1)))], to)
+    assert cluster.sinks.sinks["q", "t"].tasks == {}
+    assert committed(cluster) == "abc"
+
+
 # ---- jobs --------------------------------------------------------------------------------------
 
 

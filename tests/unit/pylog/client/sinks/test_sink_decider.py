@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pylog import errors
-from pylog.client.sinks.sink_decider import SinkDecider
+from pylog.client.sinks.sink_decider import BrokersAway, SinkDecider
 from pylog.client.sinks.sink_types import (
     CoordinatorPorts,
     FramedPort,
@@ -158,11 +158,20 @@ def test_what_does_not_pass_is_told_at_once(error: type[errors.PylogError]) -> N
     assert len(brokers.asked) == 1
 
 
-def test_it_ends_when_nobody_answers() -> None:
-    brokers = Brokers(errors.BrokerUnreachable("refused"))
-    with pytest.raises(errors.RequestTimedOut, match=r"within 10 s.*refused"):
+def test_it_ends_when_nobody_coordinates_the_sink() -> None:
+    brokers = Brokers(refused(errors.CoordinatorNotAvailable), found(9), told(b1=1))
+    brokers.answers.extend([found(9), told(b1=1)] * 100)
+    with pytest.raises(errors.RequestTimedOut, match=r"within 10 s.*broker 9, is away"):
         decider(brokers).decide(BATCH)
     assert brokers.now_ms <= 10_000
+
+
+def test_when_no_broker_is_where_it_was_others_must_tell_where_they_are() -> None:
+    brokers = Brokers(errors.BrokerUnreachable("refused"))
+    with pytest.raises(BrokersAway):
+        decider(brokers).decide(BATCH)
+    asked = [("DecideSinkBatch", 1), *(("FindCoordinator", broker) for broker in (1, 2, 3))]
+    assert brokers.asked == asked
 
 
 def test_an_abort_says_how_many() -> None:
