@@ -333,10 +333,11 @@ class PartitionGhost:
                 f"those committed from {self._agreed_end(shadow)} to {self.committed_end}",
             )
         if self.is_lossy:
-            # Only its own batches count, and retention may have taken the first part of them before
-            # it led: nobody has those offsets any more, and no record is missing between.
+            # Only its own batches count. Retention or a cleaner may have taken the first of them
+            # before it led: nobody has those offsets any more, and no record is missing between.
             there = (batch.base for batch in shadow.batches if batch.last >= shadow.log_start)
-            self.committed_end = max(self.committed_end, next(there, shadow.end))
+            begins = min(next(there, shadow.end), high_watermark)
+            self.committed_end = max(self.committed_end, begins)
         first = bisect_left(shadow.batches, self.committed_end, key=_base)
         for batch in shadow.batches[first:]:
             if batch.last >= high_watermark:

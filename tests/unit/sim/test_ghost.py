@@ -138,6 +138,21 @@ def test_a_leader_that_retention_had_emptied_has_no_gap() -> None:
         ghost._commit(one, ghost.shadow(one), 18, 0)
 
 
+def test_what_a_cleaner_took_above_the_mark_of_one_that_leads_uncleanly_is_not_committed() -> None:
+    contents = Contents()
+    ghost = PartitionGhost((TopicId("t"), 0), contents)
+    ghost.may_compact = True
+    contents.sent(20, Original(ghost.key, (b"k",), (b"v",), (0,)))
+    one = BrokerId(1)
+    ghost.led_uncleanly(one, 7, emptied=False)
+    ghost.replace(one, 11, [numbered(20, 20)], 21)
+    ghost.shadow(one).log_start = 11
+    ghost._commit(one, ghost.shadow(one), 11, 0)
+    assert (ghost.committed, ghost.committed_end) == ([], 11)
+    ghost._commit(one, ghost.shadow(one), 21, 0)
+    assert (len(ghost.committed), ghost.committed_end) == (1, 21)
+
+
 def state(start: int, end: int) -> PartitionState:
     return PartitionState(
         TopicPartition("t", 0),
