@@ -33,8 +33,8 @@ demonstration sees rolls and retention, so pylog stays between.
 """
 
 _INTERNAL_FACTOR: Final = (
-    "The number of replicas of {0}, which is made when this many brokers are registered. Where it "
-    "is not set, a cluster of fewer configured brokers has one on each."
+    "{0} has this many replicas, and is made when as many brokers are registered. Where the "
+    "setting is not given, a cluster of fewer configured brokers has one on each."
 )
 _INTERNAL_MIN_ISR: Final = (
     "min.insync.replicas of {0}, when it is made. Where it is not set: 1 with fewer than three "
