@@ -136,7 +136,7 @@ def test_figures_are_what_happened(cluster: LocalCluster) -> None:
             whole = value(broker, "pylog_request_seconds_sum", request=request)
             assert sum(spent.values()) - spent["response"] == pytest.approx(whole)
             if request in ("Produce", "FetchFollower"):
-                assert spent["remote"] > spent["local"], "it waits for other replicas, or records"
+                assert spent["remote"] > 0, "it waits for other replicas, or records"
     errors_of = {at for b in brokers for name, at in b if name == "pylog_request_errors_total"}
     assert errors_of == {frozenset({("request", "Produce"), ("error", "MESSAGE_TOO_LARGE")})}
     assert value(controller, "pylog_request_seconds_count", request="CreateTopics") == 1

@@ -302,15 +302,15 @@ def test_a_poll_with_records_left_is_refused(filled: Jobs) -> None:
         assert not consumer.poll(0.2)
 
 
-def test_closing_releases_at_once(filled: Jobs) -> None:
-    with explicit(filled) as waiting:
-        consumer = filled.consumer()
+def test_closing_releases_at_once(jobs: Jobs) -> None:
+    jobs.make(**{"share.record.lock.duration.ms": "60000"})  # longer than take() waits
+    jobs.fill()
+    with explicit(jobs) as waiting:
+        consumer = jobs.consumer()
         take(consumer, COUNT)
         assert not waiting.poll(0.2)
-        begin_ms = SYSTEM_CLOCK.monotonic_ms()
         consumer.close()
         again = take(waiting, COUNT)
-        assert SYSTEM_CLOCK.monotonic_ms() - begin_ms < LOCK_MS / 2
         assert numbers(again) == list(range(COUNT))
         for record in again:
             waiting.acknowledge(record)
