@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pylog.model import Offset
 from pylog.records.batch import BatchHeader
@@ -113,16 +114,22 @@ class RecoveryReport:
     @classmethod
     def total(cls, parts: Sequence[RecoveryReport]) -> RecoveryReport:
         """The report of parts that came one after the other."""
+        told = [part for part in parts if part != _NOTHING]
+        if len(told) <= 1:  # after a clean stop, of each log that a broker opens
+            return told[0] if told else _NOTHING
         return cls(
-            batches=sum([part.batches for part in parts]),
-            segments_trusted=sum([part.segments_trusted for part in parts]),
-            bytes_cut=sum([part.bytes_cut for part in parts]),
-            segments_cut=sum([part.segments_cut for part in parts]),
-            indexes_rebuilt=sum([part.indexes_rebuilt for part in parts]),
-            lost_durable=any([part.lost_durable for part in parts]),
-            has_gaps=any([part.has_gaps for part in parts]),
-            warnings=tuple([warning for part in parts for warning in part.warnings]),
+            batches=sum([part.batches for part in told]),
+            segments_trusted=sum([part.segments_trusted for part in told]),
+            bytes_cut=sum([part.bytes_cut for part in told]),
+            segments_cut=sum([part.segments_cut for part in told]),
+            indexes_rebuilt=sum([part.indexes_rebuilt for part in told]),
+            lost_durable=any([part.lost_durable for part in told]),
+            has_gaps=any([part.has_gaps for part in told]),
+            warnings=tuple([warning for part in told for warning in part.warnings]),
         )
+
+
+_NOTHING: Final = RecoveryReport()
 
 
 def warned(message: str, *, bytes_cut: int = 0, segments_cut: int = 0) -> RecoveryReport:

@@ -64,3 +64,10 @@ def test_the_report_of_all_passes() -> None:
         warnings=("one", "two", "three"),
     )
     assert RecoveryReport.total([]) == RecoveryReport()
+
+
+def test_parts_that_tell_nothing_change_no_report() -> None:
+    part = RecoveryReport(batches=3, bytes_cut=10, warnings=("one", "two"))
+    nothing = RecoveryReport()
+    assert RecoveryReport.total([nothing, part, nothing]) == part
+    assert RecoveryReport.total([nothing, nothing]) == nothing
