@@ -33,8 +33,8 @@ demonstration sees rolls and retention, so pylog stays between.
 """
 
 _INTERNAL_FACTOR: Final = (
-    "{0} has this many replicas, and is made when as many brokers are registered. Where the "
-    "setting is not given, a cluster of fewer configured brokers has one on each."
+    "The topic {0} has this many replicas, and is made when as many brokers are registered. Where "
+    "the setting is not given, a cluster of fewer configured brokers has one on each."
 )
 _INTERNAL_MIN_ISR: Final = (
     "min.insync.replicas of {0}, when it is made. Where it is not set: 1 with fewer than three "
