@@ -18,6 +18,7 @@ from typing import Any
 import grpc
 
 from pylog import errors
+from pylog.held_ports import HeldPorts
 from pylog.model import TopicPartition, topic_id_from_bytes
 from pylog.records.batch import iter_headers
 from pylog.records.reader import first_record_at_or_after
@@ -111,6 +112,8 @@ class FakeCluster:
         self.sinks = SinkWorld(self.transactions, self._begin_anew)
         self._next_topic = 1
         self._servers: dict[int, grpc.Server] = {}
+        self._held = HeldPorts()
+        """All ports, also of brokers that are stopped: no one else answers there meanwhile."""
         self._ports: dict[int, int] = {}
         self._stream_ports: dict[int, int] = {}
         self._stopping = threading.Event()
@@ -155,19 +158,22 @@ class FakeCluster:
             "Transaction": transactions,
             "Sink": sinks,
         }
-        self._ports[broker] = server.add_insecure_port(f"127.0.0.1:{self._ports.get(broker, 0)}")
+        if broker not in self._ports:
+            self._ports[broker] = self._held.any()
+        server.add_insecure_port(f"127.0.0.1:{self._ports[broker]}")
         server.start()
         self._servers[broker] = server
         if self.framed:
+            if broker not in self._stream_ports:
+                self._stream_ports[broker] = self._held.any()
             self.streams[broker] = FakeStreamPort(
                 broker,
                 service.ProduceStream,
                 service.FetchStream,
                 answer_call=partial(_answer, services, admin) if self.framed_calls else None,
-                port=self._stream_ports.get(broker, 0),
+                port=self._stream_ports[broker],
                 request_bytes_max=self.request_bytes_max,
             )
-            self._stream_ports[broker] = self.streams[broker].port
 
     def stop_broker(self, broker: int, *, silently: bool = False) -> None:
         """`silently`: metadata goes on to tell of it."""
@@ -207,6 +213,7 @@ class FakeCluster:
             self.changed.notify_all()
         for broker in list(self._servers):
             self.stop_broker(broker)
+        self._held.close()
 
     def __enter__(self) -> FakeCluster:
         return self

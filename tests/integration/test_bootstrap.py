@@ -28,11 +28,12 @@ def gateway(cluster: LocalCluster) -> str:
     return cluster.bootstrap_servers.split(",")[0]
 
 
-def nobody() -> str:
-    """An address at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address that is held, and at which nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
 
 
 def works(bootstrap: Any, routing: str) -> None:
@@ -41,17 +42,18 @@ def works(bootstrap: Any, routing: str) -> None:
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
-def test_one_good_address_among_bad_ones_is_enough(cluster: LocalCluster, routing: str) -> None:
-    works([nobody(), "no-such-host.invalid:9092", gateway(cluster)], routing)
-    works(f" {nobody()} , {gateway(cluster)},", routing)
+def test_one_good_address_among_bad_ones_is_enough(
+    cluster: LocalCluster, nobody: str, routing: str
+) -> None:
+    works([nobody, "no-such-host.invalid:9092", gateway(cluster)], routing)
+    works(f" {nobody} , {gateway(cluster)},", routing)
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
-def test_nobody_reachable_names_each_address_and_its_fault(routing: str) -> None:
+def test_nobody_reachable_names_each_address_and_its_fault(nobody: str, routing: str) -> None:
     silent = socket.create_server(("127.0.0.1", 0))  # accepts, and says nothing
     mute = f"127.0.0.1:{silent.getsockname()[1]}"
-    refused = nobody()
-    bootstrap = [refused, "no-such-host.invalid:9092", mute]
+    bootstrap = [nobody, "no-such-host.invalid:9092", mute]
     with (
         silent,
         AdminClient(bootstrap_servers=bootstrap, client_routing=routing) as admin,
@@ -60,7 +62,7 @@ def test_nobody_reachable_names_each_address_and_its_fault(routing: str) -> None
         admin.describe_cluster(timeout=2)
     said = str(caught.value)
     assert "within 2 s" in said
-    assert f"{refused}: connection refused" in said
+    assert f"{nobody}: connection refused" in said
     assert "no-such-host.invalid:9092: " in said
     assert f"{mute}: " in said
 

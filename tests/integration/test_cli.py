@@ -17,6 +17,7 @@ from pylog import LocalCluster
 from pylog.cli import local as cli_local
 from pylog.cli import restarts
 from tests.fakes.waiting import eventually
+from tests.verify.kills import free_port
 from tests.verify.spark_cluster import default_sigint
 
 PYLOG = (sys.executable, "-m", "pylog.cli.main")
@@ -176,9 +177,9 @@ def test_a_process_that_cannot_stay_alive_is_given_up(
 
 
 def test_a_cluster_listens_where_it_is_told_to(tmp_path: Path) -> None:
+    port = free_port()
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        probe.bind(("127.0.0.1", port))
         busy = run("local", "--listen", f"127.0.0.1:{port}")
     assert busy.returncode == 1
     assert f"listen='127.0.0.1:{port}': Address already in use; choose an" in busy.stderr.decode()

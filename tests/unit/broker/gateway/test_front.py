@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -70,15 +71,15 @@ def run(test: Callable[[Front, list[str], SteppedClock], Coroutine[Any, Any, Non
         echoes.clear()
         lines: list[str] = []
         clock = SteppedClock()
-        path = "\0pylog-test-front"
+        path = f"\0pylog-test-front-{os.getpid()}"
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(path)
         inner = await asyncio.start_unix_server(echo, sock=listener)
         broker = await asyncio.start_server(echo, "127.0.0.1", 0)
         there = Endpoint("127.0.0.1", broker.sockets[0].getsockname()[1])
-        with socket.socket() as nobody:
-            nobody.bind(("127.0.0.1", 0))
-            gone = Endpoint("127.0.0.1", nobody.getsockname()[1])
+        nobody = socket.socket()  # holds a port, and does not listen
+        nobody.bind(("127.0.0.1", 0))
+        gone = Endpoint("127.0.0.1", nobody.getsockname()[1])
         brokers = {BrokerId(1): [gone, there], BrokerId(2): [gone]}
         front = Front(path, clock, lines.append, lambda broker: brokers.get(broker, []))
         await front.start("127.0.0.1", 0)
@@ -89,6 +90,7 @@ def run(test: Callable[[Front, list[str], SteppedClock], Coroutine[Any, Any, Non
             await front.close()
             inner.close()
             broker.close()
+            nobody.close()
             await asyncio.gather(*(task for task in echoes if task))
 
     # The head runs on uvloop, whose transports differ in small ways.
