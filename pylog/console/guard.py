@@ -4,7 +4,7 @@ may do with answers.
 A page on a loopback address can be reached by any web site that a person visits at the same time.
 So names that a stranger could have made to point here (DNS rebinding) are refused, requests that
 another site makes get nothing, changes need an Origin and a token that only our own pages know, and
-no answer may be framed, sniffed, cached, or run a script that is not ours.
+no answer may be framed, sniffed, cached, or take a script or style that is not ours.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pylog.console.options import FORM_BYTES_MAX, QUERY_BYTES_MAX
+from pylog.console.stylesheet import STYLESHEET_HASH
 
 CONTENT_SECURITY_POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    f"default-src 'none'; script-src 'self'; style-src '{STYLESHEET_HASH}'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS: Final = {

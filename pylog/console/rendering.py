@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse
 
 from pylog.console.charts import clock_time
 from pylog.console.hub import Hub
+from pylog.console.stylesheet import STYLESHEET
 from pylog.console.values import plain
 
 FOLDER: Final = Path(__file__).parent
@@ -70,6 +71,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    made.globals["stylesheet"] = STYLESHEET
     made.filters.update(
         size=size,
         number=number,
