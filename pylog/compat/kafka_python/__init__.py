@@ -16,6 +16,7 @@ from pylog.compat.kafka_python import (
     producer,
     serializer,
     structs,
+    version,
 )
 from pylog.compat.kafka_python.admin import IsolationLevel, KafkaAdminClient, OffsetSpec
 from pylog.compat.kafka_python.consumer import KafkaConsumer
@@ -36,8 +37,7 @@ from pylog.compat.kafka_python.structs import (
     TopicPartition,
     TopicPartitionReplica,
 )
-
-__version__ = "3.0.12"
+from pylog.compat.kafka_python.version import __version__
 
 __all__ = [
     "AsyncConsumerRebalanceListener",
@@ -55,6 +55,7 @@ __all__ = [
     "Serializer",
     "TopicPartition",
     "TopicPartitionReplica",
+    "__version__",
     "admin",
     "consumer",
     "coordinator",
@@ -64,4 +65,5 @@ __all__ = [
     "producer",
     "serializer",
     "structs",
+    "version",
 ]

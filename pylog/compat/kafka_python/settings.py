@@ -6,11 +6,17 @@ from __future__ import annotations
 
 import logging
 import math
+import selectors
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pylog.client.settings import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
+from pylog.compat.kafka_python.coordinator.assignors.range import RangePartitionAssignor
+from pylog.compat.kafka_python.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from pylog.compat.kafka_python.errors import KafkaConfigurationError
-from pylog.config import INT_MAX
+from pylog.compat.kafka_python.partitioner import DefaultPartitioner
+from pylog.compat.kafka_python.version import __version__
+from pylog.config import INT_MAX, ConfigTable
 
 logger = logging.getLogger(__name__)
 
@@ -141,11 +147,66 @@ _CLASSIC: Final = ("heartbeat_interval_ms", "session_timeout_ms", "partition_ass
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "bootstrap_servers": "localhost",
-    "client_id": "kafka-python",
+    "client_id": f"kafka-python-{__version__}",
     "bootstrap_timeout_ms": 30_000,
     "reconnect_backoff_max_ms": 30_000,
 }
 """The defaults that differ from Kafka's."""
+
+
+def _defaults(table: ConfigTable, passed: frozenset[str], **own: Any) -> Mapping[str, Any]:
+    """A client's settings and their defaults, as its `DEFAULT_CONFIG`."""
+    ours = table.parse({"bootstrap_servers": _DEFAULTS["bootstrap_servers"]})
+    return {
+        **{name: ours[name.replace("_", ".")] for name in passed},
+        **dict.fromkeys(_WITHOUT_EFFECT - passed),
+        **dict.fromkeys(_SECURITY),
+        "client_dns_lookup": "use_all_dns_ips",
+        "max_in_flight_requests_per_connection": 5,
+        "metric_reporters": [],
+        "metrics_enabled": True,
+        "metrics_num_samples": 2,
+        "metrics_sample_window_ms": 30_000,
+        "receive_message_max_bytes": 100_000_000,
+        "sasl_kerberos_service_name": "kafka",
+        "security_protocol": "PLAINTEXT",
+        "selector": selectors.DefaultSelector,
+        "socket_options": [],
+        "ssl_check_hostname": True,
+        **_DEFAULTS,
+        **own,
+    }
+
+
+PRODUCER_DEFAULTS: Final = _defaults(
+    PRODUCER_SETTINGS,
+    PRODUCER,
+    acks=-1,
+    allow_auto_create_topics=True,
+    client_id=None,
+    compression_type=None,
+    enable_idempotence=True,
+    key_serializer=None,
+    linger_ms=0,
+    partitioner=DefaultPartitioner(),
+    retries=math.inf,
+    value_serializer=None,
+)
+CONSUMER_DEFAULTS: Final = _defaults(
+    CONSUMER_SETTINGS,
+    CONSUMER,
+    allow_auto_create_topics=True,
+    consumer_timeout_ms=math.inf,
+    default_offset_commit_callback=None,
+    enable_auto_commit=True,
+    enable_incremental_fetch_sessions=True,
+    key_deserializer=None,
+    legacy_iterator=False,
+    metric_group_prefix="consumer",
+    partition_assignment_strategy=(RangePartitionAssignor, RoundRobinPartitionAssignor),
+    value_deserializer=None,
+)
+ADMIN_DEFAULTS: Final = _defaults(ADMIN_SETTINGS, ADMIN)
 
 
 def unknown(given: Mapping[str, Any], known: frozenset[str]) -> set[str]:
@@ -214,7 +275,7 @@ def consumer_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of pylog's consumer, which speaks the classic protocol as kafka-python does."""
     values = common(given, CONSUMER)
     if "isolation_level" in values:
-        values["isolation_level"] = _isolation(values["isolation_level"])
+        values["isolation_level"] = isolation_of(values["isolation_level"])
     former = {"smallest": "earliest", "largest": "latest"}
     reset = values.get("auto_offset_reset")
     values["auto_offset_reset"] = former.get(str(reset), reset or "latest")
@@ -228,8 +289,11 @@ def consumer_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _isolation(given: Any) -> str:
-    return str(getattr(given, "name", given)).lower()
+def isolation_of(given: Any) -> Any:
+    """pylog's word for a member of IsolationLevel, its name or its number."""
+    if given in (0, 1):
+        return ("read_uncommitted", "read_committed")[given]
+    return str(given).lower()
 
 
 def _assignors(given: Any) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 from pylog.compat.kafka_python import settings
 from pylog.compat.kafka_python.admin.clusters import ClusterCalls
@@ -43,12 +43,14 @@ class KafkaAdminClient(TopicCalls, ConfigCalls, GroupCalls, ClusterCalls, Transa
     Settings are kafka-python's; an unknown one is a KafkaConfigurationError.
     """
 
+    DEFAULT_CONFIG: ClassVar[Mapping[str, Any]] = settings.ADMIN_DEFAULTS
+
     def __init__(self, **configs: Any) -> None:
         strange = settings.unknown(configs, settings.ADMIN | settings.ADMIN_OWN)
         if strange:
             raise KafkaConfigurationError(f"Unrecognized configs: {sorted(strange)}")
-        self.config = dict(configs)
-        self._timeout_ms = configs.get("request_timeout_ms") or 30_000
+        self.config = {**self.DEFAULT_CONFIG, **configs}
+        self._timeout_ms = self.config["request_timeout_ms"]
         with constructing():
             self._admin = admin_of(configs)
 

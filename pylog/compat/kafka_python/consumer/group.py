@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pylog import errors, model
 from pylog.client.consumer.consumer import Consumer
@@ -53,6 +53,8 @@ class KafkaConsumer:
     subscribed to.
     """
 
+    DEFAULT_CONFIG: ClassVar[Mapping[str, Any]] = settings.CONSUMER_DEFAULTS
+
     def __init__(self, *topics: str, **configs: Any) -> None:
         strange = settings.unknown(configs, settings.CONSUMER | settings.CONSUMER_OWN)
         if strange:
@@ -62,7 +64,9 @@ class KafkaConsumer:
                 "default_offset_commit_callback is not called for commits that happen by "
                 "themselves: give commit_async(callback=...), or turn enable_auto_commit off"
             )
-        self.config = dict(configs)
+        if configs.get("group_instance_id") is not None and configs.get("group_id") is None:
+            raise KafkaConfigurationError("group_instance_id requires group_id")
+        self.config = {**self.DEFAULT_CONFIG, **configs}
         self._deserialize_key = converter(
             "key_deserializer", configs.get("key_deserializer"), "deserialize"
         )
@@ -70,7 +74,7 @@ class KafkaConsumer:
             "value_deserializer", configs.get("value_deserializer"), "deserialize"
         )
         self._group_id: str | None = configs.get("group_id")
-        self._patience_s = float(configs.get("consumer_timeout_ms", math.inf)) / 1000
+        self._patience_s = float(self.config["consumer_timeout_ms"]) / 1000
         self._closed = False
         self._by: str | None = None  # "subscribe" or "assign"
         self._pattern: re.Pattern[str] | None = None
@@ -82,7 +86,7 @@ class KafkaConsumer:
             except BaseException:
                 self._admin.close()
                 raise
-        made = configs.get("allow_auto_create_topics", True)
+        made = self.config["allow_auto_create_topics"]
         self._new_topics = NewTopics(self._admin) if made else None
         if topics:
             self.subscribe(topics=topics)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pylog import errors
 from pylog.client.producer.producer import Producer
@@ -23,8 +24,10 @@ from pylog.compat.kafka_python.translation import constructing, translated, tran
 from pylog.compat.new_topics import NewTopics
 from pylog.model import ConsumerGroupMetadata as OurGroupMetadata
 from pylog.model import topic_name_fault
+from pylog.records.compression import CODEC_NAMES
 
 _BYTES: Final = (bytes, bytearray, memoryview, type(None))
+_NUMBERS: Final = count(1)
 _NOT_THROTTLED: Final = {"throttle-time-avg": 0.0, "throttle-time-max": 0.0}
 """Brokers throttle no client yet."""
 
@@ -37,11 +40,17 @@ class KafkaProducer:
     record.
     """
 
+    DEFAULT_CONFIG: ClassVar[Mapping[str, Any]] = settings.PRODUCER_DEFAULTS
+
     def __init__(self, **configs: Any) -> None:
         strange = settings.unknown(configs, settings.PRODUCER | settings.PRODUCER_OWN)
         if strange:
             raise ValueError(f"Unrecognized configs: {sorted(strange)}")
-        self.config = dict(configs)
+        self.config = {**self.DEFAULT_CONFIG, **configs}
+        if self.config["client_id"] is None:
+            self.config["client_id"] = f"kafka-python-producer-{next(_NUMBERS)}"
+        if self.config["compression_type"] not in (None, *CODEC_NAMES):
+            raise ValueError(f"Not supported codec: {self.config['compression_type']}")
         self._serialize_key = converter(
             "key_serializer", configs.get("key_serializer"), "serialize"
         )
@@ -52,15 +61,15 @@ class KafkaProducer:
         self._closed = False
         self._transactional = configs.get("transactional_id") is not None
         with constructing():
-            ours_ = settings.producer_settings(configs)
-            self._admin = admin_of(configs)
+            named = {**configs, "client_id": self.config["client_id"]}
+            ours_ = settings.producer_settings(named)
+            self._admin = admin_of(named)
             try:
                 self._producer = Producer(**ours_)
             except BaseException:
                 self._admin.close()
                 raise
-        made = configs.get("allow_auto_create_topics", True)
-        wait_s = configs.get("max_block_ms", 60_000) / 1000
+        made, wait_s = self.config["allow_auto_create_topics"], self.config["max_block_ms"] / 1000
         self._new_topics = NewTopics(self._admin, wait_s) if made else None
 
     # ---- records ------------------------------------------------------------------------------

@@ -64,10 +64,13 @@ def test_every_name_of_admin_is_there_or_says_why_not() -> None:
         "errors",
         "future",
         "partitioner",
+        "partitioner.default",
         "producer.future",
         "producer.kafka",
         "serializer",
+        "serializer.abstract",
         "structs",
+        "version",
     ],
 )
 def test_modules_that_programs_import_are_there(module: str) -> None:
@@ -169,3 +172,22 @@ def test_enumerations_have_the_same_members(name: str) -> None:
 def test_every_setting_is_known(client: Any, known: frozenset[str]) -> None:
     assert settings.unknown(client.DEFAULT_CONFIG, known) == set()
     assert settings.unknown({"linger": 1}, known) == {"linger"}
+
+
+OBJECTS = {"default_offset_commit_callback", "kafka_client", "partitioner", "socket_options"}
+
+
+@pytest.mark.parametrize(("theirs", "ours"), CLASSES[:3])
+def test_defaults_are_the_same(theirs: Any, ours: Any) -> None:
+    for name, default in theirs.DEFAULT_CONFIG.items():
+        mine = ours.DEFAULT_CONFIG[name]
+        if name == "partition_assignment_strategy":
+            assert [each.name for each in mine] == [each.name for each in default]
+        elif name not in OBJECTS:
+            assert mine == default, name
+
+
+def test_versions_and_hashes_are_the_same() -> None:
+    assert kafka_python.__version__ == kafka.__version__
+    for key in (b"", b"k", b"key", b"a longer key", b"\xff" * 7):
+        assert kafka_python.partitioner.murmur2(key) == kafka.partitioner.murmur2(key)

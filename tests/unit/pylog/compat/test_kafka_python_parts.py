@@ -175,6 +175,12 @@ def test_settings_are_put_in_pylogs_words() -> None:
     assert {"enable_auto_commit", "session_timeout_ms", "group_protocol"} & set(alone) == set()
 
 
+def test_an_isolation_level_is_a_member_a_word_or_a_number() -> None:
+    for given in (settings_isolation(), 1, "read_committed", "READ_COMMITTED"):
+        assert settings.isolation_of(given) == "read_committed"
+    assert settings.isolation_of(0) == "read_uncommitted"
+
+
 def settings_isolation() -> Any:
     from pylog.compat.kafka_python import IsolationLevel
 
@@ -195,6 +201,13 @@ def test_unknown_settings_are_as_in_the_library() -> None:
     for client in (KafkaConsumer, KafkaAdminClient):
         with pytest.raises(errors.KafkaConfigurationError, match="Unrecognized configs"):
             client(linger=5)
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(errors.KafkaConfigurationError, match="requires group_id"):
+        KafkaConsumer(group_instance_id="i")
+    with pytest.raises(ValueError, match="Not supported codec: brotli"):
+        KafkaProducer(compression_type="brotli")
 
 
 def test_what_cannot_be_taken_says_what_to_write() -> None:

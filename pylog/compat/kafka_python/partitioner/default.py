@@ -1,4 +1,4 @@
-"""kafka-python's partitioners, which a producer asks for records without a partition."""
+"""The partitioners, and the function that a producer makes of whatever a program gives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from pylog.records import murmur2 as signed
 from pylog.records.murmur2 import partition_for_key
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's hash of a key, from 0 to 2^32 - 1."""
+    return signed.murmur2(data) & 0xFFFFFFFF
 
 
 class Partitions:
