@@ -186,10 +186,14 @@ def test_transactions_of_kafka_python(servers: str) -> None:
 
 
 class Listening(kp.ConsumerRebalanceListener):
-    def __init__(self) -> None:
+    """Commits what is revoked, as listeners mostly do."""
+
+    def __init__(self, consumer: kp.KafkaConsumer) -> None:
         self.told: list[Any] = []
+        self._consumer = consumer
 
     def on_partitions_revoked(self, revoked: Any) -> None:
+        self._consumer.commit({tp: kp.OffsetAndMetadata(0, "revoked") for tp in revoked})
         self.told.append(("revoked", revoked))
 
     def on_partitions_assigned(self, assigned: Any) -> None:
@@ -199,8 +203,8 @@ class Listening(kp.ConsumerRebalanceListener):
 def test_groups_of_kafka_python(servers: str) -> None:
     admin = kp.KafkaAdminClient(bootstrap_servers=servers)
     admin.create_topics([kp_admin.NewTopic("kp-groups", 2, 1)])
-    listener = Listening()
     consumer = kp.KafkaConsumer(bootstrap_servers=servers, group_id="kp", enable_auto_commit=False)
+    listener = Listening(consumer)
     consumer.subscribe(pattern="^kp-gr", listener=listener)
     both = {kp.TopicPartition("kp-groups", 0), kp.TopicPartition("kp-groups", 1)}
     for _ in range(60):
@@ -222,6 +226,8 @@ def test_groups_of_kafka_python(servers: str) -> None:
     assert ("kp", "consumer") in admin.list_consumer_groups()
     consumer.close(autocommit=False)
     assert listener.told[-1] == ("revoked", both)
+    committed = admin.list_group_offsets("kp")["kp"]
+    assert committed == dict.fromkeys(both, (0, "revoked", -1))
     reset = admin.reset_group_offsets("kp", dict.fromkeys(both, kp.OffsetSpec.LATEST))
     assert {row["error"] for row in reset.values()} == {kp.errors.NoError}
     assert admin.delete_groups(["kp", "nobody"]) == {"kp": "OK", "nobody": "GroupIdNotFoundError"}

@@ -41,6 +41,13 @@ from pylog.records.record import Record
 
 _STEP_S: Final = 1.0
 """The time of each wait of an iteration without `consumer_timeout_ms`."""
+_MISSING_S: Final = 0.1
+"""The time between two looks for a topic that is not there."""
+_IN_USE_S: Final = 0.02
+"""The time between two looks whether another thread's poll has ended."""
+
+_FLAGS: Final = re.compile(r"\(\?[aiLmsux]+\)")
+"""Of a whole expression, at its beginning."""
 
 Committed = Callable[[Any, Any], Any]
 
@@ -50,7 +57,7 @@ class KafkaConsumer:
 
     Settings are kafka-python's, with its defaults; an unknown one is a KafkaConfigurationError.
     With `allow_auto_create_topics`, the default, topics that do not exist are made when they are
-    subscribed to.
+    subscribed to. Another thread may close it, and ask for offsets that the brokers know.
     """
 
     DEFAULT_CONFIG: ClassVar[Mapping[str, Any]] = settings.CONSUMER_DEFAULTS
@@ -74,8 +81,8 @@ class KafkaConsumer:
             "value_deserializer", configs.get("value_deserializer"), "deserialize"
         )
         self._group_id: str | None = configs.get("group_id")
-        self._patience_s = float(self.config["consumer_timeout_ms"]) / 1000
         self._closed = False
+        self._polls = False  # in this moment, in some thread
         self._by: str | None = None  # "subscribe" or "assign"
         self._pattern: re.Pattern[str] | None = None
         with constructing():
@@ -112,23 +119,28 @@ class KafkaConsumer:
         for topic in topics:
             _check_topic(topic)
         self._choose_way("subscribe")
-        told = _listening(listener) if self._group_id is not None else None
+        told = _listening(listener)
+        if self._group_id is None:
+            told = None  # nobody takes partitions away
         self._pattern = re.compile(pattern) if pattern else None
         with translating():
             if self._pattern is not None:
-                whole = re.compile(f"(?:{self._pattern.pattern}).*", self._pattern.flags)
-                self._consumer.subscribe(pattern=whole, listener=told)
+                self._consumer.subscribe(pattern=beginning(self._pattern), listener=told)
                 return
             if self._new_topics is not None:
                 self._new_topics.ensure(topics)
             self._consumer.subscribe(list(topics), listener=told)
 
     def assign(self, partitions: Sequence[tuple[str, int]]) -> None:
-        """Read exactly these partitions."""
+        """Read exactly these partitions; none: as `unsubscribe`."""
         self._check_open()
+        chosen = [ours(tp) for tp in partitions]
+        if not chosen:
+            self.unsubscribe()
+            return
         self._choose_way("assign")
         with translating():
-            self._consumer.assign([ours(tp) for tp in partitions])
+            self._consumer.assign(chosen)
 
     def _choose_way(self, way: str) -> None:
         if self._by not in (None, way):
@@ -166,7 +178,7 @@ class KafkaConsumer:
         with translating():
             try:
                 described = self._admin.describe_topics([topic])
-            except errors.UnknownTopicOrPartition:
+            except (errors.UnknownTopicOrPartition, errors.InvalidTopic):
                 return set()
         return {p.partition for p in described[topic].partitions}
 
@@ -192,14 +204,21 @@ class KafkaConsumer:
         if self._by is None:  # nothing to read yet
             SYSTEM_CLOCK.sleep(timeout_ms / 1000)
             return {}
-        with self._reading():
-            if max_records is not None:
-                # An iteration remembers what was not taken of it.
-                return self._converted(
-                    list(islice(self._consumer._iteration(timeout_ms / 1000), max_records))
-                )
-            return self._converted(list(self._consumer.poll(timeout_ms / 1000)))
-        return {}
+        until_s = _now_s() + timeout_ms / 1000
+        left_s = timeout_ms / 1000
+        while True:
+            with _Reading(self):
+                return self._converted(self._take(left_s, max_records))
+            left_s = until_s - _now_s()
+            if self._closed or left_s <= 0:
+                return {}
+            SYSTEM_CLOCK.sleep(min(left_s, _MISSING_S))
+
+    def _take(self, wait_s: float, max_records: int | None) -> list[Record]:
+        if max_records is None:
+            return list(self._consumer.poll(wait_s))
+        # An iteration remembers what was not taken of it.
+        return list(islice(self._consumer._iteration(wait_s), max_records))
 
     def _converted(self, records: list[Record]) -> dict[TopicPartition, list[ConsumerRecord]]:
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
@@ -232,19 +251,21 @@ class KafkaConsumer:
         """The next record; StopIteration when none has come for `consumer_timeout_ms`."""
         if self._closed:
             raise StopIteration("KafkaConsumer closed")
-        waits_ever = self._patience_s < 0 or self._patience_s == math.inf
-        until_s = math.inf if waits_ever else _now_s() + self._patience_s
+        patience_s = self.config["consumer_timeout_ms"] / 1000
+        until_s = math.inf if patience_s < 0 else _now_s() + patience_s
         while True:
             left_s = until_s - _now_s()
-            with self._reading():
+            with _Reading(self) as reading:
                 for record in self._iteration(max(min(left_s, _STEP_S), 0)):
                     try:
                         return self._convert(record)
                     except Exception:
                         self._go_back([record])
                         raise
-            if left_s <= 0:
+            if self._closed or left_s <= 0:
                 raise StopIteration
+            if reading.misses_topic:
+                SYSTEM_CLOCK.sleep(min(left_s, _MISSING_S))
 
     def _iteration(self, wait_s: float) -> Iterator[Record]:
         if self._by is None:  # nothing to read yet
@@ -252,32 +273,35 @@ class KafkaConsumer:
             return iter(())
         return self._consumer._iteration(wait_s)
 
-    def _reading(self) -> _Reading:
-        return _Reading(self._make_missing)
-
-    def _make_missing(self) -> bool:
-        """Make subscribed topics that are not there, or not any more; False where that is not
-        wanted: then they are waited for, as kafka-python does.
+    def _make_missing(self) -> None:
+        """Make subscribed topics that are not there, or not any more, where that is wanted; else
+        they are waited for, as kafka-python does.
         """
         if self._new_topics is not None and self._by == "subscribe" and self._pattern is None:
-            NewTopics(self._admin).ensure(self._consumer.subscription())
-        return True
+            with translating():
+                NewTopics(self._admin).ensure(self._consumer.subscription())
 
     # ---- positions ----------------------------------------------------------------------------
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
         """The offset of the next record."""
-        if self._checked(partition) not in self._consumer.assignment():
-            raise IllegalStateError("Partition is not assigned")
+        tp = self._assigned(partition)
         with translating():
-            position: int = self._consumer.position(ours(partition))
+            position: int = self._consumer.position(tp)
             return position
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """The offset behind the last readable record."""
-        self._checked(partition)
+        tp = self._assigned(partition)
+        return self._at((tp,), "latest", None)[theirs(tp)]
+
+    def _assigned(self, partition: Any) -> model.TopicPartition:
+        tp = self._checked(partition)
         with translating():
-            return self._consumer.end_offsets(ours(partition))[ours(partition)]
+            assigned = self._consumer.assignment()
+        if tp not in assigned:
+            raise IllegalStateError("Partition is not assigned")
+        return tp
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """The next record is the one at `offset`."""
@@ -345,21 +369,19 @@ class KafkaConsumer:
         self, partitions: Sequence[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
-        return self._listed(self._consumer.beginning_offsets, partitions)
+        return self._at(partitions, "earliest", timeout_ms)
 
     def end_offsets(
         self, partitions: Sequence[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
         """The offset behind the last readable record of each partition."""
-        return self._listed(self._consumer.end_offsets, partitions)
+        return self._at(partitions, "latest", timeout_ms)
 
-    def _listed(
-        self, ask: Callable[..., dict[model.TopicPartition, int]], partitions: Sequence[Any]
+    def _at(
+        self, partitions: Sequence[tuple[str, int]], end: str, timeout_ms: float | None
     ) -> dict[TopicPartition, int]:
-        if not partitions:
-            return {}
-        with translating():
-            return {theirs(tp): at for tp, at in ask([ours(tp) for tp in partitions]).items()}
+        listed = self._list_offsets({ours(tp): end for tp in partitions}, timeout_ms)
+        return {theirs(tp): found.offset for tp, found in listed.items() if found is not None}
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
@@ -368,16 +390,24 @@ class KafkaConsumer:
         for tp, timestamp in timestamps.items():
             if timestamp < 0:
                 raise ValueError(f"{tp}: the time {timestamp} cannot be negative")
-        with translating():
-            listing = self._consumer.offsets_for_times(
-                {ours(tp): int(timestamp) for tp, timestamp in timestamps.items()}
-            )
+        wanted = {ours(tp): int(timestamp) for tp, timestamp in timestamps.items()}
         return {
             theirs(tp): None
             if found is None
             else OffsetAndTimestamp(found.offset, found.timestamp_ms, found.leader_epoch)
-            for tp, found in listing.items()
+            for tp, found in self._list_offsets(wanted, timeout_ms).items()
         }
+
+    def _list_offsets(
+        self, wanted: Mapping[model.TopicPartition, str | int], timeout_ms: float | None
+    ) -> dict[model.TopicPartition, model.OffsetAndTimestamp | None]:
+        """By the admin client, which takes a time and any thread."""
+        wait_ms = self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms
+        isolation = settings.isolation_of(self.config["isolation_level"])
+        with translating():
+            return self._admin.list_offsets(
+                wanted, isolation_level=isolation, timeout=wait_ms / 1000
+            )
 
     # ---- the group ----------------------------------------------------------------------------
 
@@ -439,7 +469,7 @@ class KafkaConsumer:
         )
 
     def _check_group(self) -> None:
-        self._check_open()
+        # While the consumer closes, a listener commits what is revoked.
         if self._group_id is None:
             raise IllegalStateError("Requires group_id")
 
@@ -467,23 +497,38 @@ class KafkaConsumer:
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Commit what was read, where that is done by itself and `autocommit` says so, leave the
-        group, and let go of connections.
+        group, and let go of connections. A poll of another thread ends, as does its iteration.
         """
         if self._closed:
             return
         self._closed = True
+        wait_ms = self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms
         with translating():
-            if autocommit:
-                self._consumer.close(_seconds(timeout_ms))
-            else:
-                # As after an error: what the last poll returned counts as not read.
-                unfinished = RuntimeError("closed without a commit")
-                self._consumer.__exit__(RuntimeError, unfinished, None)
+            self._end(autocommit, wait_ms / 1000)
             self._admin.close()
         for name in ("key_deserializer", "value_deserializer"):
             close = getattr(self.config.get(name), "close", None)
             if callable(close):
                 close()
+
+    def _end(self, autocommit: bool, wait_s: float) -> None:
+        until_s = _now_s() + wait_s
+        while True:
+            try:
+                if autocommit:
+                    self._consumer.close(wait_s)
+                else:
+                    # As after an error: what the last poll returned counts as not read.
+                    unfinished = RuntimeError("closed without a commit")
+                    self._consumer.__exit__(RuntimeError, unfinished, None)
+                return
+            except errors.WrongThread:
+                if _now_s() >= until_s:
+                    self._closed = False
+                    raise
+                if self._polls:
+                    self._consumer.wakeup()
+                SYSTEM_CLOCK.sleep(_IN_USE_S)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -502,18 +547,26 @@ class KafkaConsumer:
 
 
 class _Reading:
-    """Translates what a poll raises; a topic that is not there ends the block without an error."""
+    """Translates what a poll raises. The block ends without an error when a topic is not there, and
+    when the consumer was closed meanwhile: by another thread, or by the handler of a signal.
+    """
 
-    def __init__(self, on_missing: Callable[[], bool]) -> None:
-        self._on_missing = on_missing
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        self._consumer = consumer
+        self.misses_topic = False
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> _Reading:
+        self._consumer._polls = True
+        return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        self._consumer._polls = False
         if isinstance(error, errors.UnknownTopicOrPartition):
-            with translating():
-                return self._on_missing()
+            self.misses_topic = True
+            self._consumer._make_missing()
+            return True
+        if isinstance(error, errors.ClientClosed | errors.WokenUp) and self._consumer._closed:
+            return True
         if isinstance(error, errors.PylogError):
             raise translated(error) from error
         return False
@@ -525,6 +578,13 @@ def _now_s() -> float:
 
 def _seconds(timeout_ms: float | None) -> float | None:
     return None if timeout_ms is None else timeout_ms / 1000
+
+
+def beginning(pattern: re.Pattern[str]) -> re.Pattern[str]:
+    """What matches the whole of each name that begins with a match."""
+    flags = _FLAGS.match(pattern.pattern)
+    text = pattern.pattern[flags.end() :] if flags else pattern.pattern
+    return re.compile(f"(?:{text}).*", pattern.flags)
 
 
 def _positions(offsets: Mapping[Any, Any] | None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from pylog import errors as ours
 from pylog.compat.kafka_python import KafkaConsumer, KafkaProducer, errors, settings
 from pylog.compat.kafka_python.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from pylog.compat.kafka_python.consumer.group import beginning
 from pylog.compat.kafka_python.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from pylog.compat.kafka_python.future import Future
 from pylog.compat.kafka_python.partitioner import (
@@ -179,6 +181,15 @@ def test_an_isolation_level_is_a_member_a_word_or_a_number() -> None:
     for given in (settings_isolation(), 1, "read_committed", "READ_COMMITTED"):
         assert settings.isolation_of(given) == "read_committed"
     assert settings.isolation_of(0) == "read_uncommitted"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matched"),
+    [("t", ["t", "tt"]), ("(?i)T|x", ["t", "tt", "Xy"]), ("^t$", ["t"]), ("(?:t)+t", ["tt"])],
+)
+def test_a_pattern_matches_the_beginning_of_a_name(pattern: str, matched: list[str]) -> None:
+    whole = beginning(re.compile(pattern))
+    assert [name for name in ("t", "tt", "Xy", "at") if whole.fullmatch(name)] == matched
 
 
 def settings_isolation() -> Any:
