@@ -59,6 +59,7 @@ class KafkaProducer:
         )
         self._choose = chooser(configs.get("partitioner"))
         self._closed = False
+        self._initialized = False  # for transactions
         self._transactional = configs.get("transactional_id") is not None
         with constructing():
             named = {**configs, "client_id": self.config["client_id"]}
@@ -126,6 +127,8 @@ class KafkaProducer:
     def _refused(self, error: errors.PylogError, sizes: Sizes) -> FutureRecordMetadata:
         """A failed future for an error that concerns this record alone; all other errors are
         raised."""
+        if isinstance(error, errors.InvalidTxnState):
+            raise IllegalStateError(str(error)) from error
         fault = translated(error)
         here = (KafkaTimeoutError, MessageSizeTooLargeError, IllegalStateError)
         of_transaction = self._transactional and (error.abortable or error.fatal)
@@ -161,9 +164,13 @@ class KafkaProducer:
     # ---- transactions -------------------------------------------------------------------------
 
     def init_transactions(self) -> None:
-        """Once, before the first transaction: fence earlier producers of the `transactional_id`."""
+        """Before the first transaction: fence earlier producers of the `transactional_id`. A second
+        call does nothing.
+        """
         with self._of_transactions():
-            self._producer.init_transactions()
+            if not self._initialized:
+                self._producer.init_transactions()
+                self._initialized = True
 
     def begin_transaction(self) -> None:
         """Begin a transaction, to which all later records belong."""
@@ -181,6 +188,10 @@ class KafkaProducer:
         wanted = {ours(tp): position_of(given) for tp, given in offsets.items()}
         if isinstance(group_metadata, str):
             group = OurGroupMetadata(group_metadata)
+        elif not isinstance(group_metadata, ConsumerGroupMetadata):
+            raise TypeError(
+                f"{group_metadata!r}: give consumer.group_metadata(), or a group's name"
+            )
         else:
             group = OurGroupMetadata(
                 group_metadata.group_id or "",
