@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pylog import errors
 from pylog.client.admin.admin import AdminClient
 from pylog.compat.kafka_python.errors import KafkaError
@@ -16,6 +18,19 @@ class Calls:
 
     def _seconds(self, timeout_ms: float | None) -> float:
         return (timeout_ms or self._timeout_ms) / 1000
+
+
+class Response(dict[str, Any]):
+    """A response that kafka-python gives as an object: its fields are attributes, too."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self:
+            raise AttributeError(f"the response has no field {name!r}")
+        return self[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The response as dictionaries."""
+        return dict(self)
 
 
 def first_of(faults: dict[object, errors.PylogError]) -> KafkaError:

@@ -9,6 +9,7 @@ from pylog.client.admin.admin_types import AlterConfigOp as OurOp
 from pylog.client.admin.admin_types import ConfigEntry
 from pylog.client.admin.admin_types import ConfigResource as OurResource
 from pylog.compat.kafka_python.admin.calls import Calls
+from pylog.compat.kafka_python.admin.outcomes import outcomes
 from pylog.compat.kafka_python.admin.resources import (
     AlterConfigOp,
     ConfigFilterType,
@@ -17,7 +18,7 @@ from pylog.compat.kafka_python.admin.resources import (
     member_of,
 )
 from pylog.compat.kafka_python.errors import UnsupportedVersionError
-from pylog.compat.kafka_python.translation import translating
+from pylog.compat.kafka_python.translation import translated, translating
 
 _KINDS: Final = {
     ConfigResourceType.TOPIC: "topic",
@@ -66,19 +67,17 @@ class ConfigCalls(Calls):
         incremental: bool | None = None,
     ) -> dict[str, dict[str, str]]:
         """Change settings; those that are not named stay. A value is a text, or a pair of an
-        AlterConfigOp and a text. `{type: {name: "OK"}}`.
+        AlterConfigOp and a text. `{type: {name: "OK", or the error's text}}`. ValueError for a
+        setting that is not known or cannot be altered, unless `raise_on_unknown` is off.
         """
         if incremental is False:
             raise UnsupportedVersionError(
                 "incremental=False would set all other settings back, as Kafka before 2.3 did; "
                 "leave it out, and give (AlterConfigOp.DELETE, None) for what is to go back"
             )
-        changes = {_resource(r): _changes(r) for r in config_resources}
-        with translating():
-            self._admin.incremental_alter_configs(
-                changes, timeout=self._seconds(None), validate_only=validate_only
-            )
-        return _all_well(changes)
+        resources = list(config_resources)
+        changes = {_resource(r): _changes(r) for r in resources}
+        return self._altered(resources, changes, validate_only, raise_on_unknown)
 
     def reset_configs(
         self,
@@ -87,16 +86,48 @@ class ConfigCalls(Calls):
         raise_on_unknown: bool = True,
         incremental: bool | None = None,
     ) -> dict[str, dict[str, str]]:
-        """Put the named settings back to their defaults."""
-        changes = {
-            _resource(r): [OurOp(name, None, "delete") for name in r.configs or ()]
-            for r in config_resources
-        }
+        """Put settings back to their defaults: the named ones, or all that somebody has set."""
+        resources = list(config_resources)
+        changes = {}
+        for resource in resources:
+            names = resource.configs or self._described([resource])[_resource(resource)]
+            changes[_resource(resource)] = [OurOp(name, None, "delete") for name in names]
+        return self._altered(resources, changes, validate_only, raise_on_unknown)
+
+    def _altered(
+        self,
+        resources: Iterable[ConfigResource],
+        changes: Mapping[OurResource, list[OurOp]],
+        validate_only: bool,
+        raise_on_unknown: bool,
+    ) -> dict[str, dict[str, str]]:
+        if raise_on_unknown:
+            known = self._described(resources, "dynamic")
+            for key, ops in changes.items():
+                unknown = {op.name for op in ops} - set(known[key])
+                if unknown:
+                    raise ValueError(f"Unrecognized configs: {sorted(unknown)}")
         with translating():
-            self._admin.incremental_alter_configs(
-                changes, timeout=self._seconds(None), validate_only=validate_only
+            _, faults = outcomes(
+                changes,
+                lambda: self._admin.incremental_alter_configs(
+                    changes, timeout=self._seconds(None), validate_only=validate_only
+                ),
             )
-        return _all_well(changes)
+        told: dict[str, dict[str, str]] = {}
+        for key in changes:
+            fault = faults.get(key)
+            outcome = "OK" if fault is None else str(translated(fault))
+            told.setdefault(key.type, {})[key.name] = outcome
+        return told
+
+    def _described(
+        self, resources: Iterable[ConfigResource], config_filter: Any = "modified"
+    ) -> dict[OurResource, dict[str, Any]]:
+        whole = [ConfigResource(r.resource_type, r.name) for r in resources]
+        found = self.describe_configs(whole, config_filter=config_filter)
+        keys = map(_resource, whole)
+        return {key: found[key.type][key.name] for key in keys}
 
     def list_config_resources(
         self, resource_types: Iterable[Any] | None = None
@@ -139,13 +170,6 @@ def _changes(resource: ConfigResource) -> list[OurOp]:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _all_well(changes: Mapping[OurResource, Any]) -> dict[str, dict[str, str]]:
-    told: dict[str, dict[str, str]] = {}
-    for resource in changes:
-        told.setdefault(resource.type, {})[resource.name] = "OK"
-    return told
 
 
 def _is_wanted(entry: ConfigEntry, chosen: ConfigFilterType) -> bool:

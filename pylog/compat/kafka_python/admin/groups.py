@@ -137,7 +137,8 @@ class GroupCalls(Calls):
         group_coordinator_id: int | None = None,
     ) -> dict[TopicPartition, dict[str, Any]]:
         """Set where a group without members goes on: at an OffsetSpec, an OffsetTimestamp or an
-        offset, within what the partition holds. `{partition: {error, offset, ...}}`.
+        offset, within what the partition holds; below 0: at the end. `{partition: {error, offset,
+        ...}}`.
         """
         wanted = [ours(tp) for tp in offset_specs]
         with translating():
@@ -162,7 +163,7 @@ class GroupCalls(Calls):
                     raise TypeError(
                         f"{given}: {spec!r} is neither OffsetSpec, OffsetTimestamp nor an offset"
                     )
-                target[tp] = min(max(at, low), high)
+                target[tp] = high if at < 0 else min(max(at, low), high)
             _, faults = outcomes(target, lambda: self._admin.alter_group_offsets(group_id, target))
         return {
             theirs(tp): {"error": _class_of(faults.get(tp)), "offset": at, "metadata": ""}
@@ -186,8 +187,8 @@ class GroupCalls(Calls):
         group_id: str,
         members: Iterable[MemberToRemove],
         group_coordinator_id: int | None = None,
-    ) -> dict[MemberToRemove, type[KafkaError]]:
-        """Remove members; NoError, or an error's class, for each."""
+    ) -> dict[str, type[KafkaError]]:
+        """Remove members; NoError, or an error's class, by a member's id or static name."""
         wanted = {each.member_id or each.group_instance_id or "": each for each in members}
         reason = next((each.reason for each in wanted.values() if each.reason), "")
         with translating():
@@ -197,10 +198,7 @@ class GroupCalls(Calls):
                     self._admin.remove_group_members(group_id, list(wanted), reason=reason)
                 ),
             )
-        return {
-            MemberToRemove(each.member_id, each.group_instance_id): _class_of(faults.get(name))
-            for name, each in wanted.items()
-        }
+        return {name: _class_of(faults.get(name)) for name in wanted}
 
     # ---- kafka-python's names before version 3 ------------------------------------------------
 
@@ -280,10 +278,15 @@ def _member(member: GroupMember) -> dict[str, Any]:
         "group_instance_id": member.instance_id,
         "client_id": member.client_id,
         "client_host": member.client_host,
-        "member_metadata": {"topics": sorted(member.topics or topics)},
+        "member_metadata": {
+            "topics": sorted(member.topics or topics),
+            "user_data": "",
+            "owned_partitions": [],
+        },
         "member_assignment": {
             "assigned_partitions": [
                 {"topic": topic, "partitions": numbers} for topic, numbers in topics.items()
-            ]
+            ],
+            "user_data": "",
         },
     }

@@ -8,7 +8,13 @@ from typing import Any, Final
 
 from pylog import errors, model
 from pylog.clock import SYSTEM_CLOCK
-from pylog.compat.kafka_python.admin.calls import Calls, code_and_text, first_of, partitions_asked
+from pylog.compat.kafka_python.admin.calls import (
+    Calls,
+    Response,
+    code_and_text,
+    first_of,
+    partitions_asked,
+)
 from pylog.compat.kafka_python.admin.outcomes import outcomes
 from pylog.compat.kafka_python.admin.resources import (
     IsolationLevel,
@@ -16,6 +22,7 @@ from pylog.compat.kafka_python.admin.resources import (
     NewTopic,
 )
 from pylog.compat.kafka_python.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
+from pylog.compat.kafka_python.settings import isolation_of
 from pylog.compat.kafka_python.structs import OffsetAndTimestamp, TopicPartition, ours, theirs
 from pylog.compat.kafka_python.translation import translated, translating
 from pylog.model import TopicDescription, topic_id_to_bytes
@@ -173,7 +180,7 @@ class TopicCalls(Calls):
         timeout_ms: float | None = None,
         validate_only: bool = False,
         raise_errors: bool = True,
-    ) -> dict[str, Any]:
+    ) -> Response:
         """Grow topics: `{name: total}`, or a NewPartitions or {count, assignments} for each."""
         wanted = {name: _growth(given) for name, given in topic_partitions.items()}
         with translating():
@@ -188,8 +195,8 @@ class TopicCalls(Calls):
         rows = []
         for name in wanted:
             code, text = code_and_text(faults.get(name))
-            rows.append({"name": name, "error_code": code, "error_message": text})
-        return {"results": rows}
+            rows.append(Response(name=name, error_code=code, error_message=text))
+        return Response(results=rows)
 
     def delete_records(
         self,
@@ -217,9 +224,9 @@ class TopicCalls(Calls):
         topic_partitions: Any = None,
         timeout_ms: float | None = None,
         raise_errors: bool = True,
-    ) -> dict[TopicPartition, int]:
-        """Each partition's leader after the election: 0 for preferred leaders, 1 for unclean ones.
-        None given: all partitions.
+    ) -> Response:
+        """Elect leaders: 0 for preferred ones, 1 for unclean ones; None given: of all partitions.
+        The outcome by topic and partition.
         """
         wanted: list[model.TopicPartition] | None = None
         with translating():
@@ -231,9 +238,20 @@ class TopicCalls(Calls):
                     wanted, unclean=bool(int(election_type)), timeout=self._seconds(timeout_ms)
                 ),
             )
-        if faults and raise_errors:
-            raise first_of(faults)  # type: ignore[arg-type]
-        return {theirs(tp): leader for tp, leader in elected.items()}
+        raised = {
+            tp: fault
+            for tp, fault in faults.items()
+            if not isinstance(fault, errors.ElectionNotNeeded)
+        }
+        if raised and raise_errors:
+            raise first_of(raised)  # type: ignore[arg-type]
+        rows: dict[str, list[Response]] = {}
+        for tp in sorted({*elected, *faults}):
+            code, text = code_and_text(faults.get(tp))
+            row = Response(partition_id=tp.partition, error_code=code, error_message=text)
+            rows.setdefault(tp.topic, []).append(row)
+        results = [Response(topic=topic, partition_result=row) for topic, row in rows.items()]
+        return Response(error_code=0, replica_election_results=results)
 
     def alter_partition_reassignments(
         self, reassignments: Mapping[Any, Iterable[int] | None], timeout_ms: float | None = None
@@ -284,18 +302,18 @@ class TopicCalls(Calls):
     def list_partition_offsets(
         self,
         topic_partition_specs: Mapping[TopicPartition, Any],
-        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        isolation_level: IsolationLevel | str | int = IsolationLevel.READ_UNCOMMITTED,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """Each partition's offset by an OffsetSpec, or by a time in milliseconds since 1970; -1
         where no record is that late.
         """
-        committed = isolation_level == IsolationLevel.READ_COMMITTED
+        level = isolation_of(isolation_level)
         wanted = {ours(tp): _spec(spec) for tp, spec in topic_partition_specs.items()}
         with translating():
             found = self._admin.list_offsets(
                 wanted,
-                isolation_level="read_committed" if committed else "read_uncommitted",
+                isolation_level=level,
                 timeout=self._seconds(timeout_ms),
             )
         return {
