@@ -9,6 +9,7 @@ has processed, so every record is delivered at least once.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from pylog_broker.coordinator.groups.consumer.topics import SubscribedTopic
     from tests.sim.cluster import Cluster
     from tests.sim.group_members import GroupMember
+
+Work = tuple[TopicPartition, TopicId, int, int]
+"""Records in the hands of a user: the partition, its topic, their first offset, and the one behind
+the last."""
 
 REPLAYED_SHARE = 8
 """One comparison in so many is with a coordinator that has replayed the log."""
@@ -100,6 +105,7 @@ class GroupGhost:
         self._logs: dict[int, GroupLog] = {}
         self._requests: dict[str, CommitRequest] = {}
         self._taken: dict[Place, tuple[CommitRequest, OffsetCommitValue]] = {}
+        self._asked: dict[tuple[str, TopicPartition], int] = {}  # by members' names
         self._seen: set[tuple[str, str]] = set()  # groups with tags of what is committed
         self._joined: set[tuple[str, str, int]] = set()  # groups with members and generations
         self._processed: dict[tuple[str, TopicId, int], Covered] = {}
@@ -331,10 +337,24 @@ class GroupGhost:
         key = (member.group_id, topic_id, tp.partition)
         self._processed.setdefault(key, Covered()).add(begin, end)
 
+    def is_committed(self, member: GroupMember, work: Sequence[Work]) -> None:
+        """A commit of positions has gone well: the member has asked for all its user is done with,
+        of topics that are there.
+        """
+        for tp, topic_id, _, end in work:
+            topic = self._cluster.image.topics_by_name.get(tp.topic)
+            if topic is None or topic.topic_id != topic_id:
+                continue
+            self._sometimes["groups: work is committed"] += 1
+            asked = self._asked.get((member.name, tp), 0)
+            if asked < end:
+                raise Violation("C", f"{member.name} was done with {tp} up to {end}, not {asked}")
+
     def commits(self, member: GroupMember, request: CommitRequest, topic_id: TopicId) -> None:
         """A member asks for a commit."""
         self.asks(request)
         for tp, offset in request.offsets.items():
+            self._asked[member.name, tp] = offset
             self._must_be_processed(member, tp, topic_id, offset, "commits")
 
     def asks(self, request: CommitRequest) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pylog import errors
@@ -36,7 +37,7 @@ from pylog.model import BrokerId, TopicId, TopicPartition
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitValue
 from tests.sim.consumers import ConsumerApp
 from tests.sim.coordinator_shell import Refused, UnaryCall
-from tests.sim.group_ghost import CommitRequest
+from tests.sim.group_ghost import CommitRequest, Work
 from tests.sim.rpc import Rpc
 from tests.sim.violation import Violation
 
@@ -152,7 +153,7 @@ class GroupMember(ConsumerApp):
         self._asked_for: dict[TopicPartition, None] = {}
         self._given: dict[TopicPartition, OffsetCommitValue | None] = {}
         self._goes_back: set[TopicPartition] = set()
-        self._in_work: list[tuple[TopicPartition, TopicId, int, int]] = []
+        self._in_work: list[Work] = []
         self._seen: tuple[object, ...] = ()
         self._stalled_until_ms = 0
         self._is_busy = False  # the user's thread waits for something, or runs a callback
@@ -275,6 +276,7 @@ class GroupMember(ConsumerApp):
         if self.now_ms() < self._stalled_until_ms:
             self.timer(20, self._work_ends)
             return
+        work = tuple(self._in_work)
         self._done_with_work()
         now_ms, group = self.now_ms(), self.group
         match self.settings.commits:
@@ -282,24 +284,28 @@ class GroupMember(ConsumerApp):
                 self._is_busy = True
                 answer = group.commit(now_ms, None, {}, COMMIT_MS)
                 self.look()
-                self._await_commit(answer)
+                self._await_commit(answer, work)
             case "async":
-                group.commit_async(now_ms, None, {}, self._on_committed)
+                group.commit_async(now_ms, None, {}, partial(self._on_committed, work))
                 self.look()
         self._turn()
 
-    def _await_commit(self, answer: Answer[None]) -> None:
+    def _await_commit(self, answer: Answer[None], work: Sequence[Work]) -> None:
         if not answer.done:
-            self.timer(1 + self.rng.random() * 4, self._await_commit, answer)
+            self.timer(1 + self.rng.random() * 4, self._await_commit, answer, work)
             return
         self._is_busy = False
-        self._on_committed({}, answer.error)
+        self._on_committed(work, {}, answer.error)
 
-    def _on_committed(self, _offsets: object, error: BaseException | None) -> None:
+    def _on_committed(
+        self, work: Sequence[Work], _offsets: object, error: BaseException | None
+    ) -> None:
         name = "done" if error is None else type(error).__name__
         self.cluster.sometimes[f"groups: {self.settings.commits} commit {name}"] += 1
         if error is not None and not isinstance(error, COMMIT_MAY_FAIL):
             raise Violation("C", f"{self.name}: a commit failed with {error!r}")
+        if error is None:
+            self._ghost.is_committed(self, work)
 
     def _done_with_work(self) -> None:
         work, self._in_work = self._in_work, []

@@ -178,6 +178,10 @@ def _whichever_topic_it_is_in(response: Any) -> OffsetsFetched:
     return told._replace(partitions=tuple(one._replace(topic_id="") for one in told.partitions))
 
 
+def _nothing_is_lost(_self: GroupManagers, _kept: tuple[TopicPartition, ...]) -> None:
+    pass
+
+
 def _awaits_nothing(_self: GroupManagers, _tp: TopicPartition) -> bool:
     return False
 
@@ -411,6 +415,13 @@ GROUP_VARIANTS: dict[str, Variant] = {
             then=_with_members("crash", "close", "stall", protocols=CLASSIC, away_ms=300),
         ),
         caught_by=9,
+        groups=True,
+    ),
+    "commits_nothing_of_what_was_lost": Variant(
+        "A commit goes well though the partitions of what the user is done with were lost",
+        ((GroupManagers, "_look_at_losses", _nothing_is_lost),),
+        leaning=_with_members("stall", max_poll_ms=1_000),
+        caught_by=25,
         groups=True,
     ),
     "commits_what_was_fetched": Variant(

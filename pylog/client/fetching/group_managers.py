@@ -141,6 +141,10 @@ class GroupManagers:
         self._target: TargetPartitions | None = None  # names topics that are not known yet
         self._topic_ids: dict[str, str] = {}
         self._granted: dict[TopicPartition, _Grant] = {}
+        self._granted_life = identity.life
+        self._misses_positions = False
+        """Whether partitions whose positions could be committed were lost since the user's last
+        poll, and nothing has told the user so."""
         positions.begins_at_commits = True
 
     # ---- the user -----------------------------------------------------------------------------
@@ -152,6 +156,7 @@ class GroupManagers:
 
     def on_user_poll(self, now_ms: int) -> bool:
         """The user is there, done with all that was handed out; whether that is news for `poll`."""
+        self._misses_positions = False
         first, self._user_came = not self._user_came, True
         is_news = self.membership.on_user_poll(now_ms) or first
         is_news = self.commits.on_user_poll(now_ms) or is_news
@@ -197,6 +202,7 @@ class GroupManagers:
     def has_left(self) -> None:
         """The member is out, or nobody waits for that any more."""
         self.unread = {}
+        self._misses_positions = False
         self._user_came = False
 
     def commit(
@@ -206,9 +212,13 @@ class GroupManagers:
         unread: Mapping[TopicPartition, int],
         timeout_ms: int,
     ) -> Answer[None]:
-        """Commit these, or the positions behind what the user has."""
-        wanted = self._positions_behind(unread) if offsets is None else offsets
-        return self.commits.commit(now_ms, wanted, timeout_ms)
+        """Commit these, or the positions behind what the user has; CommitFailed where some of
+        these positions are lost.
+        """
+        if offsets is not None:
+            return self.commits.commit(now_ms, offsets, timeout_ms)
+        wanted, is_lost = self._positions_behind(unread), self._misses_positions
+        return self.commits.commit(now_ms, wanted, timeout_ms, is_lost=is_lost)
 
     def commit_async(
         self,
@@ -218,8 +228,11 @@ class GroupManagers:
         on_committed: OnCommitted | None,
     ) -> None:
         """The same, without waiting for it."""
-        wanted = self._positions_behind(unread) if offsets is None else offsets
-        self.commits.commit_async(now_ms, wanted, on_committed)
+        if offsets is not None:
+            self.commits.commit_async(now_ms, offsets, on_committed)
+            return
+        wanted, is_lost = self._positions_behind(unread), self._misses_positions
+        self.commits.commit_async(now_ms, wanted, on_committed, is_lost=is_lost)
 
     def commit_at_end(
         self, now_ms: int, unread: Mapping[TopicPartition, int], timeout_ms: int
@@ -302,6 +315,7 @@ class GroupManagers:
             case ReadExactly(partitions):
                 known = self._positions.partitions
                 new = [tp for tp in partitions if tp not in known]
+                self._look_at_losses(partitions)
                 self._assign(partitions)
                 self._grant(partitions)
                 for tp in new:
@@ -312,6 +326,17 @@ class GroupManagers:
                     effects.append(RefreshMetadata(topics))
             case _:
                 effects.append(effect)
+
+    def _look_at_losses(self, kept: tuple[TopicPartition, ...]) -> None:
+        """A user without a listener learns from the next commit that partitions were lost."""
+        is_lost = self.identity.life != self._granted_life
+        self._granted_life = self.identity.life
+        if not is_lost or self.is_leaving or self.membership.listener is not None:
+            return
+        known = self._positions.partitions
+        gone = (partition for tp, partition in known.items() if tp not in kept)
+        if any(partition.position is not None for partition in gone):
+            self._misses_positions = True
 
     def _release(self) -> None:
         """New partitions are read when the user's listener has run, and had the time to seek, and

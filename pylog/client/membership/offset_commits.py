@@ -121,23 +121,33 @@ class OffsetCommits:
 
     # ---- the user -----------------------------------------------------------------------------
 
-    def commit(self, now_ms: int, offsets: Offsets | None, timeout_ms: int) -> Answer[None]:
-        """Commit these, or what the user has had; answered when that is done.
+    def commit(
+        self, now_ms: int, offsets: Offsets | None, timeout_ms: int, *, is_lost: bool = False
+    ) -> Answer[None]:
+        """Commit these, or what the user has had; answered when that is done. `is_lost`: whether
+        partitions of it were lost, so that it fails.
 
         The answer's errors: CommitFailed, RebalanceInProgress, FencedInstanceId, RequestTimedOut,
         and what the broker has against an offset.
         """
-        return self._add(self._commit(self._wanted(offsets), now_ms + timeout_ms)).answer
+        commit = self._commit(self._wanted(offsets), now_ms + timeout_ms)
+        return self._add(commit, is_lost=is_lost).answer
 
     def commit_async(
-        self, now_ms: int, offsets: Offsets | None, on_committed: OnCommitted | None
+        self,
+        now_ms: int,
+        offsets: Offsets | None,
+        on_committed: OnCommitted | None,
+        *,
+        is_lost: bool = False,
     ) -> None:
         """Commit these, or what the user has had; tried once, and the user's callback gets the
         outcome. It waits for a coordinator no longer than `default.api.timeout.ms`.
         """
         deadline_ms = now_ms + self._settings.default_api_timeout_ms
         wanted = self._wanted(offsets)
-        self._add(self._commit(wanted, deadline_ms, is_repeated=False, on_committed=on_committed))
+        commit = self._commit(wanted, deadline_ms, is_repeated=False, on_committed=on_committed)
+        self._add(commit, is_lost=is_lost)
 
     @property
     def has_work(self) -> bool:
@@ -192,8 +202,10 @@ class OffsetCommits:
         ids = {tp: self._topic_id(tp) for tp in offsets}
         return _Commit(offsets, ids, deadline_ms, self._identity.life, **more)
 
-    def _add(self, commit: _Commit) -> _Commit:
-        if commit.offsets or self._on_their_way or self._waiting:
+    def _add(self, commit: _Commit, *, is_lost: bool = False) -> _Commit:
+        if is_lost:
+            self._end(commit, errors.IllegalGeneration())
+        elif commit.offsets or self._on_their_way or self._waiting:
             self._waiting.append(commit)  # without offsets, it is answered after those before it
         else:
             self._end(commit, None)

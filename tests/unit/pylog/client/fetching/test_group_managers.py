@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
+from pylog import errors
 from pylog.client.cluster.metadata import (
     Address,
     BrokerInfo,
@@ -23,19 +28,39 @@ from pylog.client.fetching.group_managers import GroupManagers, GroupSettings
 from pylog.client.fetching.subscription import Subscription
 from pylog.client.fetching.user_events import Assign, Seek, Subscribe
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
+from pylog.client.membership.member_state import RebalanceListener
 from pylog.client.membership.messages import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatAnswer,
     CoordinatorFound,
     FindCoordinator,
+    OffsetCommit,
     OffsetFetch,
+    OffsetsCommitted,
     OffsetsFetched,
+    PartitionCommitted,
     PartitionOffset,
     TargetPartitions,
 )
 from pylog.model import EARLIEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Listener:
+    """Keeps what was lost."""
+
+    def __init__(self) -> None:
+        self.lost: list[TopicPartition] = []
+
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        raise AssertionError("nothing is revoked")
+
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        pass
+
+    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self.lost += partitions
 
 
 class World:
@@ -306,3 +331,74 @@ def test_metadata_that_come_while_a_member_leaves_do_not_have_it_join_again() ->
     world.core.on_user(0, Subscribe(Subscription.of("t", None)))
     (request,) = world.asked(ConsumerGroupHeartbeat)
     assert request.epoch == 0
+
+
+def _read_and_fenced(listener: RebalanceListener | None) -> World:
+    """The user has read to offset 5, and the coordinator knows the member no more."""
+    world = World()
+    world.group.set_listener(listener)
+    world.settle("A")
+    world.core.positions.seek(world.core.positions.partitions[T0], 5)
+    (request,) = world.asked(ConsumerGroupHeartbeat)
+    fenced = ConsumerGroupHeartbeatAnswer(code=errors.UnknownMemberId.code)
+    world.group.on_answer(0, request, fenced)
+    world.out += world.core.poll(0).requests
+    return world
+
+
+def test_positions_that_are_lost_are_not_committed_by_committing_nothing() -> None:
+    world = _read_and_fenced(None)
+    assert world.owned == ()
+    told: list[object] = []
+    world.group.commit_async(0, None, {}, lambda offsets, error: told.append(error))
+    world.core.for_user.popleft().run()
+    assert [type(each) for each in told] == [errors.CommitFailed]
+    for _ in range(2):  # the user has not come for more
+        with pytest.raises(errors.CommitFailed, match="has gone on without this member"):
+            world.group.commit(0, None, {}, 1_000).result()
+    world.group.on_user_poll(0)
+    assert world.group.commit(0, None, {}, 1_000).result() is None
+
+
+def test_a_commit_in_a_new_life_does_not_hide_what_was_lost_in_the_one_before() -> None:
+    """The member has joined again, has partitions and positions, and the user has not polled."""
+    world = _read_and_fenced(None)
+    world.beats(("A", "t", (1,)))
+    assert world.owned == (T1,)
+    world.core.positions.seek(world.core.positions.partitions[T1], 9)
+    with pytest.raises(errors.CommitFailed):
+        world.group.commit(0, None, {}, 1_000).result()
+
+
+def test_a_listener_is_told_of_lost_partitions_and_commits_nothing_then() -> None:
+    listener = Listener()
+    world = _read_and_fenced(listener)
+    answer = world.group.commit(0, None, {}, 1_000)
+    world.core.poll(0)
+    with pytest.raises(errors.CommitFailed):
+        answer.result()
+    while world.core.for_user:
+        callback = world.core.for_user.popleft()
+        callback.answer.succeed(callback.run())
+        world.core.poll(0)
+    assert listener.lost == [T0, T1]
+    assert world.owned == ()
+    assert world.group.commit(0, None, {}, 1_000).result() is None
+
+
+def test_positions_that_are_given_up_by_leaving_are_not_lost() -> None:
+    world = World()
+    world.settle("A")
+    world.core.positions.seek(world.core.positions.partitions[T0], 5)
+    (request,) = world.asked(ConsumerGroupHeartbeat)
+    world.group.leave(0, {})
+    world.group.on_answer(0, request, ConsumerGroupHeartbeatAnswer(1, 0, None))
+    world.core.poll(0)
+    world.group.on_user_rest(0)
+    (commit,) = world.asked(OffsetCommit)
+    world.group.on_answer(0, commit, OffsetsCommitted((PartitionCommitted(T0),)))
+    (request,) = world.asked(ConsumerGroupHeartbeat)
+    world.group.on_answer(0, request, ConsumerGroupHeartbeatAnswer(-1, 0, None))
+    world.core.poll(0)
+    assert world.owned == ()
+    assert world.group.commit(0, None, {}, 1_000).result() is None
