@@ -66,7 +66,7 @@ class Consumer:
         self._tells_ends = parsed.flag("enable.partition.eof", False)
         self._makes_topics = parsed.flag("allow.auto.create.topics", False)
         values = settings.consumer_settings(parsed)
-        self._commits = _flag(values.pop("enable_auto_commit", True))
+        self._commits = bool(values.pop("enable_auto_commit", True))
         self._commit_every_ms = int(values.pop("auto_commit_interval_ms", 5_000))
         self._statistics = Statistics(
             str(values.get("client_id", "rdkafka")),
@@ -575,10 +575,6 @@ class _Listening:
 
 def _plain(partitions: Iterable[model.TopicPartition]) -> list[TopicPartition]:
     return [TopicPartition(*tp) for tp in sorted(partitions)]
-
-
-def _flag(given: Any) -> bool:
-    return given if isinstance(given, bool) else str(given).lower() == "true"
 
 
 def _pattern(names: Sequence[str]) -> re.Pattern[str]:

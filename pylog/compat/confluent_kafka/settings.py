@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -170,6 +171,20 @@ _REFUSED: Final[Mapping[str, str]] = {
     "test.mock.num.brokers": "use pylog.LocalCluster for tests",
     "topic.blacklist": "subscribe to a pattern that leaves these topics out",
 }
+_FLAGS: Final = frozenset({"check.crcs", "enable.auto.commit", "enable.idempotence"})
+_TEXTS: Final = frozenset(
+    {
+        "client.id",
+        "client.rack",
+        "group.id",
+        "group.instance.id",
+        "group.remote.assignor",
+        "transactional.id",
+    }
+)
+_TRUE_OR_FALSE: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+_METADATA_SELDOM_MS: Final = 2**31 - 1
+"""librdkafka's `topic.metadata.refresh.interval.ms=-1`: only when something fails."""
 _RESETS: Final = {
     "smallest": "earliest",
     "earliest": "earliest",
@@ -210,12 +225,7 @@ class Settings:
 
     def flag(self, name: str, default: bool) -> bool:
         """A switch of the adapter's own."""
-        given = self.own.get(name, default)
-        if isinstance(given, bool):
-            return given
-        if str(given).lower() not in ("true", "false"):
-            raise _invalid(name, given)
-        return str(given).lower() == "true"
+        return _flag(name, self.own.get(name, default))
 
 
 def _invalid(name: str, given: Any) -> Exception:
@@ -225,13 +235,33 @@ def _invalid(name: str, given: Any) -> Exception:
     )
 
 
+def _flag(name: str, given: Any) -> bool:
+    """A switch; KafkaException for what librdkafka takes for none."""
+    found = _TRUE_OR_FALSE.get(str(given).lower())
+    if found is None:
+        raise _invalid(name, given)
+    return found
+
+
+def _plain(name: str, given: Any) -> Any:
+    """A value for pylog's client: librdkafka reads a text for each, and parts of milliseconds."""
+    if name in _FLAGS:
+        return _flag(name, given)
+    if name in _TEXTS:
+        return str(given)
+    if name == "linger.ms" and isinstance(given, str) and "." in given:
+        with suppress(ValueError):
+            return int(float(given))
+    return int(given) if isinstance(given, float) else given
+
+
 def merged(config: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
     """One dictionary of a positional one and keywords, which win and may have underscores."""
     if len(config) > 1 or (config and not isinstance(config[0], dict)):
         raise TypeError("expected configuration dict")
-    given: dict[str, Any] = dict(config[0]) if config else {}
+    given: dict[str, Any] = {str(name): value for name, value in dict(*config).items()}
     for name, value in named.items():
-        given[name if name in _OWN else name.replace("_", ".")] = value
+        given[name if name in _OWN | _WITHOUT_EFFECT else name.replace("_", ".")] = value
     topic_settings = given.pop("default.topic.config", None)
     if topic_settings:
         given = {**topic_settings, **given}
@@ -246,13 +276,13 @@ def parse(given: Mapping[str, Any], kind: str) -> Settings:
     idle = []
     for name, value in given.items():
         meant = _ALIASES.get(name, name)
-        if value is None:
+        if value is None or (meant in _TEXTS and value == ""):
             continue
         if meant in _OWN:
             settings.own[meant] = value
         elif meant in _COMMON | _OF_PRODUCER | _OF_CONSUMER:
             if meant in _taken(kind):
-                settings.passed[meant] = value
+                settings.passed[meant] = _plain(meant, value)
             else:
                 idle.append(name)
         elif meant in _WITHOUT_EFFECT:
@@ -265,7 +295,17 @@ def parse(given: Mapping[str, Any], kind: str) -> Settings:
     _check_security(settings)
     if "bootstrap.servers" in settings.passed:
         settings.passed["bootstrap.servers"] = with_ports(settings.passed["bootstrap.servers"])
+    _be_never_or_at_once(settings.passed)
     return settings
+
+
+def _be_never_or_at_once(passed: dict[str, Any]) -> None:
+    """Values for which pylog has the next one that it takes."""
+    if str(passed.get("metadata.max.age.ms")) in ("-1", "0"):
+        passed["metadata.max.age.ms"] = _METADATA_SELDOM_MS
+    for name in ("reconnect.backoff.ms", "reconnect.backoff.max.ms"):
+        if str(passed.get(name)) == "0":
+            passed[name] = 1
 
 
 def _taken(kind: str) -> frozenset[str]:
@@ -329,6 +369,7 @@ def consumer_settings(settings: Settings) -> dict[str, Any]:
     values["auto.offset.reset"] = _RESETS[reset]
     values["group.protocol"] = str(values.get("group.protocol", "classic")).lower()
     if values["group.protocol"] == "classic":
+        values.pop("group.remote.assignor", None)
         values.setdefault("partition.assignment.strategy", "range,roundrobin")
         if isinstance(values["partition.assignment.strategy"], str):
             named = values["partition.assignment.strategy"].split(",")

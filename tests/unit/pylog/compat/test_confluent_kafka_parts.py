@@ -177,6 +177,41 @@ def test_a_consumer_is_of_the_classic_protocol_and_reads_committed_records() -> 
     )
 
 
+def test_values_are_read_as_librdkafka_reads_its_texts() -> None:
+    parsed = settings.parse(
+        {
+            "client.id": 7,
+            "transactional.id": "",
+            "enable.idempotence": "1",
+            "linger.ms": "0.5",
+            "retry.backoff.ms": 100.0,
+            "reconnect.backoff.ms": 0,
+            "topic.metadata.refresh.interval.ms": -1,
+        },
+        settings.PRODUCER,
+    )
+    assert parsed.passed == {
+        "client.id": "7",
+        "enable.idempotence": True,
+        "linger.ms": 0,
+        "retry.backoff.ms": 100,
+        "reconnect.backoff.ms": 1,
+        "metadata.max.age.ms": 2**31 - 1,
+    }
+    assert settings.merged((), {"log_level": 3}) == {"log_level": 3}
+
+
+@pytest.mark.parametrize(
+    ("given", "commits"), [("1", True), ("t", True), ("True", True), (0, False), ("f", False)]
+)
+def test_switches_may_be_numbers_and_letters(given: Any, commits: bool) -> None:
+    consumer = Consumer(
+        {"group.id": 5, "enable.auto.commit": given, "group.remote.assignor": "range"}
+    )
+    assert consumer._commits is commits
+    consumer.close()
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -184,10 +219,13 @@ def test_a_consumer_is_of_the_classic_protocol_and_reads_committed_records() -> 
         ({"security.protocol": "SASL_SSL", "sasl.username": "u"}, "no TLS and no authentication"),
         ({"plugin.library.paths": "x"}, "plugins of librdkafka"),
         ({"linger.ms": "abc"}, "linger_ms='abc'"),
+        ({"linger.ms": "0.x"}, "linger_ms='0.x'"),
+        ({"enable.idempotence": "maybe"}, 'Invalid value "maybe"'),
+        ({1: 2}, 'No such configuration property: "1"'),
         ({"partitioner": "x"}, 'Invalid value "x"'),
     ],
 )
-def test_wrong_settings_are_kafka_exceptions(config: dict[str, Any], message: str) -> None:
+def test_wrong_settings_are_kafka_exceptions(config: dict[Any, Any], message: str) -> None:
     with pytest.raises(KafkaException) as raised:
         Producer({"bootstrap.servers": "127.0.0.1:9", **config})
     assert message in raised.value.args[0].str()
