@@ -50,7 +50,8 @@ class KafkaError(ErrorCodes):
         return self._abort
 
     def __str__(self) -> Any:
-        return f'KafkaError{{code={self.name()},val={self._code},str="{self._reason}"}}'
+        fatal = "FATAL," if self._fatal else ""
+        return f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{self._reason}"}}'
 
     __repr__ = __str__
 
@@ -181,8 +182,11 @@ _LOCAL: Final[tuple[tuple[type[errors.PylogError], int], ...]] = (
     (errors.TransactionAborted, KafkaError._PURGE_QUEUE),
     (errors.LogTruncated, KafkaError._LOG_TRUNCATION),
     (errors.NotOffered, KafkaError._UNSUPPORTED_FEATURE),
+    (errors.ProducerFenced, KafkaError._FENCED),
 )
-"""Those that no server sends; all others go by their code."""
+"""Those that no server sends, and the one that librdkafka has its own code for; all others go by
+their code.
+"""
 
 
 def error_of(error: errors.PylogError) -> KafkaError:

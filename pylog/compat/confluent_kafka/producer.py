@@ -35,6 +35,8 @@ _STEP_MS: Final = 1_000
 """The time of each wait of pylog's calls, within the caller's time-out."""
 _TOPIC_S: Final = 10.0
 """The time that one attempt to make a topic may last."""
+_MESSAGE_BYTES_MAX: Final = 1_000_000
+"""librdkafka's `message.max.bytes`, unless it is given."""
 _PASSING: Final = (errors.BootstrapFailed, errors.RequestTimedOut, errors.BufferExhausted)
 
 
@@ -73,6 +75,8 @@ class Producer:
         self._place = placing(parsed.own.get("partitioner", "consistent_random"))
         values = settings.producer_settings(parsed)
         self._delivery_ms = int(values["delivery_timeout_ms"])
+        self._transactional = "transactional_id" in values
+        self._initialized = self._open = False  # its transactions; a transaction
         self._statistics = Statistics(
             str(values.get("client_id", "rdkafka")),
             "producer",
@@ -90,6 +94,7 @@ class Producer:
             )
         except errors.InvalidConfig as error:
             raise local(KafkaError._INVALID_ARG, str(error)) from error
+        self._bytes_max = int(values.get("max_request_size", _MESSAGE_BYTES_MAX))
         self._events = Events()
         self._outstanding = 0  # guarded by the events' lock, as is the backlog
         self._backlog: deque[_Waiting] = deque()
@@ -111,7 +116,9 @@ class Producer:
         timestamp: int = 0,
         headers: Any = None,
     ) -> None:
-        """Have a message sent; BufferError while `queue.buffering.max.messages` of them wait."""
+        """Have a message sent; BufferError while `queue.buffering.max.messages` of them wait.
+        KafkaException for one that is too large, or that belongs to no transaction.
+        """
         self._check_open()
         if not isinstance(topic, str):
             raise TypeError(f"the topic must be a str, not {type(topic).__name__}")
@@ -124,6 +131,11 @@ class Producer:
             _bytes(value, "value"),
             _headers(headers),
         )
+        if len(message) + len(message.key() or b"") > self._bytes_max:
+            text = f"topic {topic}: a message of more than message.max.bytes={self._bytes_max}"
+            raise local(KafkaError.MSG_SIZE_TOO_LARGE, text)
+        if self._transactional and not self._open:
+            raise local(KafkaError._STATE, f"topic {topic}: no transaction is open")
         if len(self) >= self._messages_max:
             raise BufferError("Local: Queue full")
         waiting = _Waiting(message, told, partition, timestamp)
@@ -155,11 +167,16 @@ class Producer:
         """Have several messages sent, each a dictionary of `produce`'s arguments; how many were
         taken. Those that were not have `_error`.
         """
+        if not isinstance(messages, list):
+            raise TypeError("messages must be a list")
         taken = 0
-        for each in messages:
+        for index, each in enumerate(messages):
+            if not isinstance(each, dict):
+                raise TypeError(f"message {index} must be a dict, not {type(each).__name__}")
             told = each.get("callback") or each.get("on_delivery") or callback or on_delivery
             try:
-                self.produce(
+                Producer.produce(
+                    self,
                     topic,
                     each.get("value"),
                     each.get("key"),
@@ -251,10 +268,7 @@ class Producer:
         while True:
             try:
                 if topic not in self._known:
-                    if self._makes_topics:
-                        NewTopics(self._admin_client(), _TOPIC_S).ensure((topic,))
-                    self._producer.partitions_for(topic)
-                    self._known.add(topic)
+                    self._look_up(topic)
                 self._send(waiting)
                 return None
             except _PASSING as error:
@@ -269,6 +283,19 @@ class Producer:
                 return KafkaError(code, str(error))
             except errors.PylogError as error:
                 return error_of(error)
+
+    def _look_up(self, topic: str) -> None:
+        """Have the topic known, and made where it does not exist. The producer asks first: unlike
+        an admin client it says within a step that no broker answers.
+        """
+        try:
+            self._producer.partitions_for(topic)
+        except errors.UnknownTopicOrPartition:
+            if not self._makes_topics:
+                raise
+            NewTopics(self._admin_client(), _TOPIC_S).ensure((topic,))
+            self._producer.partitions_for(topic)
+        self._known.add(topic)
 
     def _tell_error(self, error: KafkaError) -> None:
         callback = self._error_cb
@@ -331,11 +358,14 @@ class Producer:
 
     def init_transactions(self, timeout: float = -1) -> None:
         """Once, before the first transaction: fence earlier producers of the `transactional.id`."""
-        self._until(timeout, self._producer.init_transactions)
+        self._until(timeout, self._producer.init_transactions, fits=not self._initialized)
+        self._initialized = True
 
     def begin_transaction(self) -> None:
         """Begin a transaction, to which all later messages belong."""
-        self._until(0, self._producer.begin_transaction)
+        fits = self._initialized and not self._open
+        self._until(0, self._producer.begin_transaction, fits=fits)
+        self._open = True
 
     def send_offsets_to_transaction(
         self, positions: Sequence[TopicPartition], group_metadata: Any, timeout: float = -1
@@ -352,19 +382,25 @@ class Producer:
             self._until(
                 timeout,
                 lambda: self._producer.send_offsets_to_transaction(offsets, group_metadata),
+                fits=self._open,
             )
 
     def commit_transaction(self, timeout: float = -1) -> None:
-        """All of the transaction counts, once all of it is stored."""
-        deadline = Deadline(timeout)
-        self._wait_for_backlog(deadline)
-        self._until(deadline.left_s(), self._producer.commit_transaction)
+        """All of the transaction counts, once all of it is stored. Calls its delivery reports."""
+        self._end(timeout, self._producer.commit_transaction)
 
     def abort_transaction(self, timeout: float = -1) -> None:
-        """None of the transaction counts."""
+        """None of the transaction counts. Calls its delivery reports."""
+        self._end(timeout, self._producer.abort_transaction)
+
+    def _end(self, timeout: float, call: Callable[[], None]) -> None:
         deadline = Deadline(timeout)
-        self._wait_for_backlog(deadline)
-        self._until(deadline.left_s(), self._producer.abort_transaction)
+        try:
+            self._wait_for_backlog(deadline)
+            self._until(deadline.left_s(), call, fits=self._open)
+            self._open = False
+        finally:
+            self._events.serve()
 
     def _wait_for_backlog(self, deadline: Deadline) -> None:
         with self._events.changed:
@@ -375,8 +411,10 @@ class Producer:
         if not done:
             raise local(KafkaError._TIMED_OUT, "messages of the transaction are not sent yet")
 
-    def _until(self, timeout: float, call: Callable[[], None]) -> None:
-        """Make a call of transactions, again and again while it has not come to its end."""
+    def _until(self, timeout: float, call: Callable[[], None], *, fits: bool) -> None:
+        """Make a call of transactions, again and again while it has not come to its end; `fits`:
+        whether it is one that may follow those before.
+        """
         self._check_open()
         deadline = Deadline(timeout)
         while True:
@@ -386,6 +424,12 @@ class Producer:
             except (errors.RequestTimedOut, errors.BootstrapFailed) as error:
                 if deadline.has_passed():
                     raise exception_of(error) from error
+            except errors.InvalidTxnState as error:
+                if not self._transactional:
+                    raise local(KafkaError._NOT_CONFIGURED, str(error)) from error
+                if not fits:
+                    raise local(KafkaError._STATE, str(error)) from error
+                raise exception_of(error) from error
             except errors.PylogError as error:
                 raise exception_of(error) from error
 
