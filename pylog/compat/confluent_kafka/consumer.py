@@ -33,23 +33,27 @@ from pylog.compat.confluent_kafka.model import (
     OFFSET_STORED,
     Message,
     TopicPartition,
+    about,
     message_of,
 )
 from pylog.compat.confluent_kafka.statistics import Statistics
+from pylog.compat.confluent_kafka.turns import Turns, in_turn
 from pylog.compat.new_topics import NewTopics
 
 OnRebalance = Callable[[Any, list[TopicPartition]], Any]
 
-_STEP_S: Final = 1.0
-"""The time of each wait within a poll."""
-_EOF_STEP_S: Final = 0.1
-"""The same with `enable.partition.eof`: then ends of partitions are looked at."""
-_MISSING_AGAIN_MS: Final = 30_000
-"""The interval at which a poll reports a topic that does not exist."""
+_STEP_S: Final = 0.1
+"""The time of each wait within a poll: then other threads have their turn, and the ends of
+partitions are looked at.
+"""
+_AGAIN_MS: Final = 30_000
+"""The interval at which a poll tells of the same error."""
+_LOOKED_UP: Final = {OFFSET_BEGINNING: "earliest", OFFSET_END: "latest"}
 
 
 class Consumer:
-    """Reads messages, for one thread at a time. Callbacks are called by `poll` and `consume`.
+    """Reads messages. Callbacks are called by `poll` and `consume`. Threads may share it: their
+    calls take turns, and those of a `poll` that waits let others in between.
 
     Settings are librdkafka's, in a dictionary, by keyword, or both.
     """
@@ -75,6 +79,7 @@ class Consumer:
         )
         self._admin_values = settings.admin_settings(parsed)
         self._admin: AdminClient | None = None
+        self._isolation: Any = values["isolation_level"]
         try:
             self._consumer = pylog_consumer.Consumer(**values, enable_auto_commit=False)
         except errors.InvalidConfig as error:
@@ -84,13 +89,17 @@ class Consumer:
         self._ends_told: dict[model.TopicPartition, int] = {}
         self._ready: deque[Message[Any, Any]] = deque()
         self._commit_due_ms = SYSTEM_CLOCK.monotonic_ms() + self._commit_every_ms
-        self._missing_told: dict[str, int] = {}
+        self._told_at_ms: dict[str, int] = {}  # of errors that would come with each poll
+        self._stopped: set[model.TopicPartition] = set()  # without an offset to go on from
+        self._later: deque[Callable[[], None]] = deque()  # what the next poll has to tell
+        self._turns = Turns()
         self._assigning = self._revoking = False
         self._reads = False  # nothing is subscribed to or assigned yet
         self._closed = False
 
     # ---- what to read -------------------------------------------------------------------------
 
+    @in_turn
     def subscribe(
         self,
         topics: Sequence[str],
@@ -123,6 +132,7 @@ class Consumer:
                 NewTopics(self._admin_client()).ensure(names)
             self._consumer.subscribe(names, listener=listener)
 
+    @in_turn
     def unsubscribe(self) -> None:
         """Read nothing, and leave the group."""
         self._check_open()
@@ -132,28 +142,34 @@ class Consumer:
         self._reads = False
         self._forget()
 
+    @in_turn
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         """Read exactly these partitions, each from its offset: a number, OFFSET_BEGINNING,
         OFFSET_END, or, without one, where the group has committed.
         """
         self._check_open()
+        wanted = _ours(partitions)
         with translating():
             if not self._assigning:
-                self._consumer.assign([tp.ours() for tp in partitions])
-                self._reads = bool(partitions)
+                if not self._consumer.assignment().isdisjoint(wanted):
+                    self._consumer.assign(())  # or they would keep their positions
+                self._consumer.assign(wanted)
+                self._reads = bool(wanted)
                 self._forget()
             self._begin(partitions)
 
+    @in_turn
     def incremental_assign(self, partitions: Sequence[TopicPartition]) -> None:
         """Read these partitions as well."""
         self._check_open()
+        more = _ours(partitions)
         with translating():
             if not self._assigning:
-                more = [tp.ours() for tp in partitions]
                 self._consumer.assign([*self._consumer.assignment(), *more])
                 self._reads = True
             self._begin(partitions)
 
+    @in_turn
     def unassign(self) -> None:
         """Read nothing."""
         self._check_open()
@@ -163,11 +179,12 @@ class Consumer:
             self._reads = False
             self._forget()
 
+    @in_turn
     def incremental_unassign(self, partitions: Sequence[TopicPartition]) -> None:
         """Read these partitions no more."""
         self._check_open()
+        gone = set(_ours(partitions))
         if not self._revoking:
-            gone = {tp.ours() for tp in partitions}
             with translating():
                 self._consumer.assign([t for t in self._consumer.assignment() if t not in gone])
             self._drop(gone)
@@ -189,16 +206,22 @@ class Consumer:
             self._consumer.seek(tp, offset)
         self._consumed.pop(tp, None)
         self._ends_told.pop(tp, None)
+        if tp in self._stopped:
+            self._stopped.discard(tp)
+            self._consumer.resume(tp)
 
     def _forget(self) -> None:
         for each in (self._stored, self._consumed, self._ends_told):
             each.clear()
+        self._stopped.clear()
 
     def _drop(self, gone: Iterable[model.TopicPartition]) -> None:
         for tp in gone:
+            self._stopped.discard(tp)
             for each in (self._stored, self._consumed, self._ends_told):
                 each.pop(tp, None)
 
+    @in_turn
     def assignment(self) -> list[TopicPartition]:
         """The partitions that are read."""
         self._check_open()
@@ -228,17 +251,26 @@ class Consumer:
 
     def _next(self, deadline: Deadline) -> Message[Any, Any] | None:
         while True:
-            self._commit_when_due()
-            self._tell_statistics()
-            if self._ready:
-                return self._ready.popleft()
-            step_s = _EOF_STEP_S if self._tells_ends else _STEP_S
-            wait_s = min(deadline.left_s(), step_s, self._statistics.left_s())
-            message = self._read(wait_s)
+            with self._turns:
+                if self._closed:  # by another thread, while this one had to wait
+                    return None
+                message = self._step(deadline)
             if message is not None:
                 return message
-            if not self._ready and deadline.has_passed():
+            if deadline.has_passed():
                 return None
+
+    def _step(self, deadline: Deadline) -> Message[Any, Any] | None:
+        """One wait of a poll."""
+        while self._later:
+            self._later.popleft()()
+        self._commit_when_due()
+        self._tell_statistics()
+        if not self._ready:
+            message = self._read(min(deadline.left_s(), _STEP_S, self._statistics.left_s()))
+            if message is not None:
+                return message
+        return self._ready.popleft() if self._ready else None
 
     def _read(self, wait_s: float) -> Message[Any, Any] | None:
         if not self._reads:
@@ -255,33 +287,57 @@ class Consumer:
                 return message_of(record)
             if self._tells_ends:
                 self._look_at_ends()
-        except errors.UnknownTopicOrPartition as error:
-            return self._missing(error, wait_s)
-        except errors.BootstrapFailed as error:
-            if self._error_cb is not None:
-                self._error_cb(KafkaError(KafkaError._ALL_BROKERS_DOWN, str(error)))
         except errors.ClientClosed as error:
             raise RuntimeError("Consumer closed") from error
         except errors.WrongThread as error:
             raise exception_of(error) from error
         except errors.PylogError as error:
-            return Message(error=error_of(error))
+            return self._told_of(error, wait_s)
         return None
 
-    def _missing(
-        self, error: errors.UnknownTopicOrPartition, wait_s: float
-    ) -> Message[Any, Any] | None:
-        """A message about a topic that is not there, once in a while."""
-        if self._makes_topics:
+    def _told_of(self, error: errors.PylogError, wait_s: float) -> Message[Any, Any] | None:
+        """A message about an error; one that would come with each poll comes once in a while."""
+        unknown = isinstance(error, errors.UnknownTopicOrPartition)
+        if unknown and self._makes_topics:
             with translating():
                 NewTopics(self._admin_client()).ensure(self._consumer.subscription())
             return None
-        text, now_ms = str(error), SYSTEM_CLOCK.monotonic_ms()
-        if now_ms - self._missing_told.get(text, -_MISSING_AGAIN_MS) < _MISSING_AGAIN_MS:
+        told = error_of(error)
+        tp = self._partition_in(str(error))
+        lost = isinstance(error, errors.NoOffsetForPartition | errors.OffsetOutOfRange)
+        if lost:
+            told = KafkaError(KafkaError._AUTO_OFFSET_RESET, str(error))
+            if tp is not None:  # it would keep the other partitions from being read
+                self._stopped.add(tp)
+                self._consumer.pause(tp)
+        down = isinstance(error, errors.BootstrapFailed)
+        if (unknown or lost or down) and not self._is_news(str(error)):
             SYSTEM_CLOCK.sleep(wait_s)
             return None
-        self._missing_told[text] = now_ms
-        return Message(error=error_of(error))
+        if down:
+            if self._error_cb is not None:
+                self._error_cb(KafkaError(KafkaError._ALL_BROKERS_DOWN, str(error)))
+            return None
+        if tp is not None:
+            return about(told, *tp, self._consumed.get(tp))
+        return about(told, self._topic_in(str(error)))
+
+    def _is_news(self, text: str) -> bool:
+        now_ms = SYSTEM_CLOCK.monotonic_ms()
+        if now_ms - self._told_at_ms.get(text, -_AGAIN_MS) < _AGAIN_MS:
+            return False
+        self._told_at_ms[text] = now_ms
+        return True
+
+    def _partition_in(self, text: str) -> model.TopicPartition | None:
+        """The partition that the words of an error begin with: pylog's errors have no field."""
+        begin = text.partition(" ")[0].removesuffix(":")
+        return next((tp for tp in self._consumer.assignment() if str(tp) == begin), None)
+
+    def _topic_in(self, text: str) -> str | None:
+        """The topic that they begin with."""
+        word, _, rest = text.partition(" ")
+        return rest.partition(" ")[0] if word == "topic" else None
 
     def _look_at_ends(self) -> None:
         """Tell of partitions that are read to their ends, once for each end."""
@@ -293,14 +349,8 @@ class Consumer:
             if positions[tp] >= end:
                 self._ends_told[tp] = positions[tp]
                 text = f"read to the end of {tp} at offset {positions[tp]}"
-                self._ready.append(
-                    Message(
-                        tp.topic,
-                        tp.partition,
-                        positions[tp],
-                        error=KafkaError(KafkaError._PARTITION_EOF, text),
-                    )
-                )
+                error = KafkaError(KafkaError._PARTITION_EOF, text)
+                self._ready.append(about(error, *tp, positions[tp]))
 
     def _tell_statistics(self) -> None:
         if self._stats_cb is not None and self._statistics.is_due():
@@ -308,6 +358,7 @@ class Consumer:
 
     # ---- offsets ------------------------------------------------------------------------------
 
+    @in_turn
     def store_offsets(
         self,
         message: Message[Any, Any] | None = None,
@@ -325,6 +376,7 @@ class Consumer:
                 raise local(KafkaError._STATE, f"{tp} is not assigned to this consumer")
         self._stored.update({tp: at for tp, at in chosen.items() if at.offset >= 0})
 
+    @in_turn
     def commit(
         self,
         message: Message[Any, Any] | None = None,
@@ -332,7 +384,8 @@ class Consumer:
         asynchronous: bool = True,
     ) -> list[TopicPartition] | None:
         """Commit behind the message, or these offsets, or what is stored. With
-        `asynchronous=False` it waits, and returns what was committed.
+        `asynchronous=False` it waits, and returns what was committed; `on_commit` hears of it
+        within the next poll.
         """
         self._check_open()
         chosen = _offsets_of(message, offsets)
@@ -353,7 +406,7 @@ class Consumer:
         with translating():
             self._consumer.commit(chosen)
         self._settle(chosen)
-        self._committed(chosen, None)
+        self._later.append(lambda: self._committed(chosen, None))
         return _list_of(chosen)
 
     def _settle(self, chosen: dict[model.TopicPartition, model.OffsetAndMetadata]) -> None:
@@ -397,12 +450,13 @@ class Consumer:
         self._settle(chosen)
         self._committed(chosen, None)
 
+    @in_turn
     def committed(
         self, partitions: Sequence[TopicPartition], timeout: float = -1
     ) -> list[TopicPartition]:
         """The group's positions; OFFSET_INVALID where it has none."""
         self._check_open()
-        wanted = [tp.ours() for tp in partitions]
+        wanted = _ours(partitions)
         with translating():
             found = self._consumer.committed(wanted, timeout=seconds(timeout)) if wanted else {}
         told = []
@@ -413,42 +467,53 @@ class Consumer:
             told.append(TopicPartition(*tp, offset, metadata, at and at.leader_epoch))
         return told
 
+    @in_turn
     def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Behind the last message of each; OFFSET_INVALID where there was none."""
         self._check_open()
         return [
-            TopicPartition(tp.topic, tp.partition, self._consumed.get(tp.ours(), OFFSET_INVALID))
-            for tp in partitions
+            TopicPartition(*tp, self._consumed.get(tp, OFFSET_INVALID)) for tp in _ours(partitions)
         ]
 
+    @in_turn
     def seek(self, partition: TopicPartition) -> None:
         """The partition's next message is the one at its offset."""
         self._check_open()
+        (tp,) = _ours([partition])
         with translating():
-            if partition.ours() not in self._consumer.assignment():
+            if tp not in self._consumer.assignment():
                 raise local(KafkaError._STATE, f"{partition} is not assigned to this consumer")
-            self._go(partition.ours(), partition.offset)
+            self._go(tp, partition.offset)
 
+    @in_turn
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Return no messages of these partitions until `resume`."""
+        """Return no messages of these partitions until `resume`. Those that are not assigned are
+        left out: they may have been, when the caller last looked.
+        """
         self._check_open()
         with translating():
-            if partitions:
-                self._consumer.pause([tp.ours() for tp in partitions])
+            here = self._assigned(partitions)
+            if here:
+                self._consumer.pause(here)
 
+    @in_turn
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
         """Undo `pause`."""
         self._check_open()
         with translating():
-            if partitions:
-                self._consumer.resume([tp.ours() for tp in partitions])
+            here = self._assigned(partitions) - self._stopped
+            if here:
+                self._consumer.resume(here)
+
+    def _assigned(self, partitions: Sequence[TopicPartition]) -> set[model.TopicPartition]:
+        return set(_ours(partitions)) & self._consumer.assignment()
 
     def get_watermark_offsets(
         self, partition: TopicPartition, timeout: float = -1, cached: bool = False
     ) -> tuple[int, int]:
         """The first offset, and the one behind the last message."""
         self._check_open()
-        tp, admin = partition.ours(), self._admin_client()
+        (tp,), admin = _ours([partition]), self._admin_client()
         with translating():
             low = admin.list_offsets({tp: "earliest"}, timeout=seconds(timeout))[tp]
             high = admin.list_offsets({tp: "latest"}, timeout=seconds(timeout))[tp]
@@ -458,16 +523,28 @@ class Consumer:
         self, partitions: Sequence[TopicPartition], timeout: float = -1
     ) -> list[TopicPartition]:
         """The first message at or after the time that stands in `offset`; OFFSET_END where none is
-        that late.
+        that late. Where `offset` is OFFSET_BEGINNING or OFFSET_END, that offset.
         """
         self._check_open()
+        places = _ours(partitions)
+        wanted = {
+            tp: _LOOKED_UP.get(given.offset, given.offset)
+            for tp, given in zip(places, partitions, strict=True)
+        }
+        faults: dict[Any, errors.PylogError] = {}
         with translating():
-            found = self._consumer.offsets_for_times({tp.ours(): tp.offset for tp in partitions})
+            try:
+                found = self._admin_client().list_offsets(
+                    wanted, isolation_level=self._isolation, timeout=seconds(timeout)
+                )
+            except errors.PartialFailure as failure:
+                found, faults = dict(failure.results), dict(failure.errors)  # type: ignore[arg-type]
         told = []
-        for given in partitions:
-            at = found[given.ours()]
-            offset = OFFSET_END if at is None else at.offset
-            told.append(TopicPartition(given.topic, given.partition, offset))
+        for tp in places:
+            at = found.get(tp)
+            one = TopicPartition(*tp, OFFSET_END if at is None else at.offset)
+            one.error = error_of(faults[tp]) if tp in faults else None
+            told.append(one)
         return told
 
     # ---- the rest -----------------------------------------------------------------------------
@@ -481,6 +558,7 @@ class Consumer:
         """The cluster's id."""
         return str(self.list_topics(timeout=timeout).cluster_id)
 
+    @in_turn
     def consumer_group_metadata(self) -> model.ConsumerGroupMetadata:
         """The identity of this consumer in its group, for `send_offsets_to_transaction`."""
         self._check_open()
@@ -504,6 +582,7 @@ class Consumer:
         if self._closed:
             raise RuntimeError("Consumer closed")
 
+    @in_turn
     def close(self) -> None:
         """Commit what is stored, where that is done by itself, leave the group, and let go of
         connections.
@@ -588,15 +667,29 @@ def _pattern(names: Sequence[str]) -> re.Pattern[str]:
         raise local(KafkaError._INVALID_ARG, f"subscription {names!r}: {error}") from error
 
 
+def _ours(partitions: Iterable[TopicPartition]) -> list[model.TopicPartition]:
+    """pylog's partitions; TypeError for what is no list of them."""
+    if isinstance(partitions, str | bytes) or not isinstance(partitions, Iterable):
+        raise TypeError("requires list of TopicPartition")
+    listed = list(partitions)
+    for each in listed:
+        if not isinstance(each, TopicPartition):
+            raise TypeError(f"expected TopicPartition, not {type(each).__name__}")
+    return [each.ours() for each in listed]
+
+
 def _offsets_of(
     message: Message[Any, Any] | None, offsets: Sequence[TopicPartition] | None
 ) -> dict[model.TopicPartition, model.OffsetAndMetadata] | None:
     if message is not None and offsets is not None:
         raise ValueError("message and offsets are mutually exclusive")
     if message is not None:
+        if not isinstance(message, Message):
+            raise TypeError(f"expected Message, not {type(message).__name__}")
         error, offset = message.error(), message.offset()
         if error is not None:
-            raise exception_with(error)
+            text = f"the message has an error and no offset to commit: {error.str()}"
+            raise local(KafkaError._INVALID_ARG, text)
         if offset is None:
             raise ValueError("the message has no offset")
         tp = model.TopicPartition(str(message.topic()), int(message.partition() or 0))
@@ -604,14 +697,9 @@ def _offsets_of(
     if offsets is None:
         return None
     return {
-        tp.ours(): model.OffsetAndMetadata(tp.offset, tp.metadata or "", tp.leader_epoch)
-        for tp in offsets
+        tp: model.OffsetAndMetadata(given.offset, given.metadata or "", given.leader_epoch)
+        for tp, given in zip(_ours(offsets), offsets, strict=True)
     }
-
-
-def exception_with(error: KafkaError) -> Exception:
-    """An error as what is raised."""
-    return local(error.code(), error.str())
 
 
 def _list_of(offsets: Any) -> list[TopicPartition]:

@@ -75,7 +75,9 @@ class TopicPartition:
 
 
 class Message(Generic[K, V]):
-    """A record, or an error that a poll tells of."""
+    """A record, or an error that a poll tells of. As in the library, one without bytes in its value
+    is false.
+    """
 
     def __init__(
         self,
@@ -154,6 +156,10 @@ class Message(Generic[K, V]):
         """The number of times that a share group has delivered the record."""
         return self._delivery_count
 
+    def set_topic(self, topic: str | None) -> None:
+        """Put another one in its place."""
+        self._topic = topic
+
     def set_headers(self, headers: Any) -> None:
         """Put others in their place."""
         self._headers = headers
@@ -171,10 +177,18 @@ class Message(Generic[K, V]):
         self._error = error
 
     def __len__(self) -> int:
-        return len(self._value or b"")
+        return 0 if self._value is None else len(self._value)
 
-    def __bool__(self) -> bool:
-        return True
+
+def about(
+    error: KafkaError,
+    topic: str | None = None,
+    partition: int | None = None,
+    offset: int | None = None,
+) -> Message[Any, Any]:
+    """A message that tells of an error: the value is its text, as bytes."""
+    text = error.str().encode()
+    return Message(topic, partition, offset, None, text, None, error, (TIMESTAMP_NOT_AVAILABLE, -1))
 
 
 def message_of(record: Record) -> Message[Any, Any]:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from pylog import errors
 from pylog.compat.confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
     KafkaError,
     KafkaException,
+    Message,
     Producer,
     SerializingProducer,
+    TopicPartition,
 )
 from pylog.compat.confluent_kafka.serialization import StringSerializer
+from tests.fakes.consumers import fill
 from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.waiting import eventually
 
 WAIT_S = 60.0
 """Machines of tests may be slow."""
@@ -30,6 +39,20 @@ def cluster() -> Iterator[FakeCluster]:
 def config(cluster: FakeCluster, **given: Any) -> dict[str, Any]:
     named = {name.replace("_", "."): value for name, value in given.items()}
     return {"bootstrap.servers": ",".join(cluster.bootstrap_servers), **named}
+
+
+def reading(cluster: FakeCluster, *partitions: TopicPartition, **given: Any) -> Consumer:
+    """A consumer that is assigned these partitions."""
+    settings = {"group_id": "g", "auto_offset_reset": "earliest", **given}
+    on_commit = settings.pop("on_commit", None)
+    error_cb = settings.pop("error_cb", None)
+    consumer = Consumer(config(cluster, **settings), on_commit=on_commit, error_cb=error_cb)
+    consumer.assign(list(partitions))
+    return consumer
+
+
+def offsets(consumer: Consumer, count: int) -> list[int | None]:
+    return [message.offset() for message in consumer.consume(count, WAIT_S)]
 
 
 def code_of(call: Any) -> tuple[str, bool, bool]:
@@ -116,13 +139,107 @@ def test_batches_are_lists_of_dictionaries_and_are_not_serialized(cluster: FakeC
     producer.close()
 
 
-def test_a_topic_is_made_at_the_first_message(cluster: FakeCluster) -> None:
+# ---- consumers ----------------------------------------------------------------------------------
+
+
+def test_a_new_assignment_begins_anew(cluster: FakeCluster) -> None:
+    fill(cluster, 4)
+    with reading(cluster, TopicPartition("t", 0, 2), enable_auto_commit=False) as consumer:
+        assert offsets(consumer, 2) == [2, 3]
+        consumer.assign([TopicPartition("t", 0)])
+        assert offsets(consumer, 1) == [0]
+        consumer.commit(offsets=[TopicPartition("t", 0, 3)], asynchronous=False)
+        consumer.assign([TopicPartition("t", 0)])
+        assert offsets(consumer, 1) == [3]
+
+
+def test_pausing_what_is_not_assigned_does_nothing(cluster: FakeCluster) -> None:
+    fill(cluster, 1)
+    with reading(cluster, TopicPartition("t", 0)) as consumer:
+        elsewhere = [TopicPartition("t", 7), TopicPartition("u", 0)]
+        consumer.pause(elsewhere)
+        consumer.resume(elsewhere)
+        consumer.pause([])
+        assert offsets(consumer, 1) == [0]
+
+
+def test_a_poll_tells_on_commit_of_a_commit_that_was_waited_for(cluster: FakeCluster) -> None:
     told: list[Any] = []
-    with Producer(config(cluster)) as producer:
-        producer.produce("new", "v", on_delivery=lambda error, m: told.append((error, m.offset())))
-    assert told == [(None, 0)]
-    never = Producer(config(cluster, allow_auto_create_topics=False))
-    never.produce("other", "v", on_delivery=lambda error, _m: told.append(error))
-    assert never.flush(WAIT_S) == 0
-    assert told[-1] == KafkaError._UNKNOWN_TOPIC
-    never.close()
+    with reading(
+        cluster, TopicPartition("t", 0), on_commit=lambda error, tps: told.append((error, tps))
+    ) as consumer:
+        at = [TopicPartition("t", 0, 5)]
+        assert consumer.commit(offsets=at, asynchronous=False) == at
+        assert told == []
+        assert consumer.poll(0) is None
+        assert told == [(None, at)]
+
+
+def test_a_partition_without_an_offset_is_told_of_once_and_stops(cluster: FakeCluster) -> None:
+    cluster.create_topic("u")
+    fill(cluster, 1)
+    fill(cluster, 3, topic="u")
+    lost, fine = TopicPartition("u", 0, 50), TopicPartition("t", 0, OFFSET_BEGINNING)
+    with reading(cluster, lost, auto_offset_reset="error") as consumer:
+        message = consumer.poll(WAIT_S)
+        assert message is not None
+        assert message.error() == KafkaError._AUTO_OFFSET_RESET
+        assert (message.topic(), message.partition()) == ("u", 0)
+        consumer.incremental_assign([fine])
+        assert [m.topic() for m in consumer.consume(1, WAIT_S)] == ["t"]
+        assert consumer.poll(0) is None
+        consumer.seek(TopicPartition("u", 0, 2))
+        assert offsets(consumer, 1) == [2]
+
+
+def test_errors_that_stay_are_told_once_in_a_while(cluster: FakeCluster) -> None:
+    told: list[Any] = []
+    with reading(cluster, error_cb=told.append) as consumer:
+        for _ in range(3):
+            assert consumer._told_of(errors.BootstrapFailed("down"), 0) is None
+        assert told == [KafkaError._ALL_BROKERS_DOWN]
+        missing = errors.UnknownTopicOrPartition("topic u does not exist")
+        found = [consumer._told_of(missing, 0) for _ in range(2)]
+        assert [message and message.topic() for message in found] == ["u", None]
+
+
+def test_threads_may_share_a_consumer_that_polls(cluster: FakeCluster) -> None:
+    consumer = reading(cluster, TopicPartition("t", 0), enable_auto_commit=False)
+    with ThreadPoolExecutor(1) as threads:
+        polling = threads.submit(consumer.poll, WAIT_S)
+        eventually(WAIT_S, lambda: consumer._turns._inside is not None, "the poll has begun")
+        at = [TopicPartition("t", 0, 5)]
+        assert consumer.commit(offsets=at, asynchronous=False) == at
+        assert consumer.committed(at, WAIT_S)[0].offset == 5
+        consumer.pause(at)
+        consumer.resume(at)
+        assert consumer.assignment() == at
+        assert not polling.done()
+        consumer.close()
+        assert polling.result(WAIT_S) is None
+
+
+def test_offsets_are_looked_up_by_time_and_by_name(cluster: FakeCluster) -> None:
+    fill(cluster, 3)
+    with reading(cluster) as consumer:
+        asked = [TopicPartition("t", 0, at) for at in (1_001, OFFSET_BEGINNING, OFFSET_END, 9_999)]
+        found = [consumer.offsets_for_times([one], WAIT_S)[0].offset for one in asked]
+        assert found == [1, 0, 3, OFFSET_END]
+
+
+def test_wrong_arguments_are_type_errors(cluster: FakeCluster) -> None:
+    tp: Any = TopicPartition("t", 0, 0)
+    wrong: Any
+    with reading(cluster, tp) as consumer:
+        for call in (consumer.assign, consumer.committed, consumer.position, consumer.pause):
+            for wrong in (tp, "t", [("t", 0)]):
+                with pytest.raises(TypeError, match="TopicPartition"):
+                    call(wrong)
+        for wrong in (tp, [tp]):
+            with pytest.raises(TypeError, match="expected Message"):
+                consumer.commit(wrong)
+        with pytest.raises(TypeError, match="expected TopicPartition"):
+            consumer.seek([tp])  # type: ignore[arg-type]
+        failed: Message[Any, Any] = Message(error=KafkaError(3))
+        for store in (consumer.commit, consumer.store_offsets):
+            assert code_of(lambda store=store: store(failed))[0] == "_INVALID_ARG"

@@ -38,7 +38,7 @@ from pylog.compat.confluent_kafka.error import (
     exception_of,
 )
 from pylog.compat.confluent_kafka.events import Deadline, Events
-from pylog.compat.confluent_kafka.model import message_of, uuid_of
+from pylog.compat.confluent_kafka.model import about, message_of, uuid_of
 from pylog.compat.confluent_kafka.partitioners import fnv1a, placing
 from pylog.compat.confluent_kafka.serialization import (
     DoubleDeserializer,
@@ -70,6 +70,8 @@ def test_an_error_is_its_code() -> None:
     assert not KafkaError(KafkaError.NO_ERROR)
     assert KafkaError(KafkaError._ALL_BROKERS_DOWN).str() == "Local: All brokers down"
     assert str(KafkaException(error)) == str(error)
+    fatal = KafkaError(KafkaError._FATAL, "x", fatal=True)
+    assert str(fatal) == 'KafkaError{FATAL,code=_FATAL,val=-150,str="x"}'
 
 
 @pytest.mark.parametrize(
@@ -122,6 +124,16 @@ def test_a_record_becomes_a_message() -> None:
     assert (message.topic(), message.partition(), message.offset()) == ("t", 2, 7)
     assert (message.key(), message.value(), message.headers()) == (b"k", b"value", None)
     assert (message.timestamp(), message.error(), len(message)) == ((2, 1000), None, 5)
+
+
+def test_a_message_is_true_by_the_bytes_of_its_value() -> None:
+    assert [bool(Message(value=value)) for value in (None, b"", b"v")] == [False, False, True]
+    error = KafkaError(KafkaError._PARTITION_EOF, "the end")
+    message = about(error, "t", 1, 5)
+    assert (bool(message), message.value(), message.error()) == (True, b"the end", error)
+    assert (message.topic(), message.offset(), message.timestamp()) == ("t", 5, (0, -1))
+    message.set_topic("u")
+    assert message.topic() == "u"
 
 
 def test_a_uuid_is_a_topics_id() -> None:
