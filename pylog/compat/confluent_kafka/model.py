@@ -285,11 +285,21 @@ class TopicPartitionInfo:
         self.isr = isr
 
 
-class ConsumerGroupState(Enum):
+class OrderedEnum(Enum):
+    """Members in the order of their values."""
+
+    def __lt__(self, other: object) -> bool:
+        if self.__class__ is not other.__class__:
+            return NotImplemented
+        less: bool = self.value < other.value
+        return less
+
+
+class ConsumerGroupState(OrderedEnum):
     """The state of a group."""
 
     UNKNOWN = 0
-    UNKOWN = 0  # noqa: PIE796  the library's own alias
+    UNKOWN = 0  # the library's own alias
     PREPARING_REBALANCING = 1
     COMPLETING_REBALANCING = 2
     STABLE = 3
@@ -297,7 +307,7 @@ class ConsumerGroupState(Enum):
     EMPTY = 5
 
 
-class ConsumerGroupType(Enum):
+class ConsumerGroupType(OrderedEnum):
     """The protocol of a group's members."""
 
     UNKNOWN = 0
@@ -305,14 +315,14 @@ class ConsumerGroupType(Enum):
     CLASSIC = 2
 
 
-class IsolationLevel(Enum):
+class IsolationLevel(OrderedEnum):
     """Whether records of open and aborted transactions are seen."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
-class ElectionType(Enum):
+class ElectionType(OrderedEnum):
     """The kinds of leader elections."""
 
     PREFERRED = 0

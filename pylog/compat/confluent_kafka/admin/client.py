@@ -121,7 +121,7 @@ class AdminClient:
 
     def delete_topics(self, topics: Sequence[str], **kwargs: Any) -> dict[str, Future[None]]:
         """Delete topics; None for each."""
-        names = list(topics)
+        names = _listed(topics, "topics")
         return self._each(
             names,
             lambda: self._admin.delete_topics(names, timeout=self._wait_s(kwargs)),
@@ -343,7 +343,7 @@ class AdminClient:
         self, group_ids: Sequence[str], **kwargs: Any
     ) -> dict[str, Future[r.ConsumerGroupDescription]]:
         """A ConsumerGroupDescription for each group."""
-        ids = list(group_ids)
+        ids = _listed(group_ids, "group_ids")
         if not ids:
             raise ValueError("group_ids must not be empty")
         allowed = _allowed(security.GROUP_OPERATIONS, kwargs)
@@ -357,7 +357,9 @@ class AdminClient:
         self, group_ids: Sequence[str], **kwargs: Any
     ) -> dict[str, Future[None]]:
         """Forget groups with their offsets; None for each."""
-        ids = list(group_ids)
+        ids = _listed(group_ids, "group_ids")
+        if not ids:
+            raise ValueError("group_ids must not be empty")
 
         def call() -> Any:
             self._admin.delete_groups(ids, timeout=self._wait_s(kwargs))
@@ -530,6 +532,13 @@ def _settle(
             future.set_result(result(item, results[item if item in results else place]))
         except BaseException as error:  # noqa: BLE001  the same
             future.set_exception(error)
+
+
+def _listed(given: Any, what: str) -> list[str]:
+    """The names; TypeError for a single one, whose letters would be taken for names."""
+    if not isinstance(given, list):
+        raise TypeError(f"{what} must be a list, not {type(given).__name__}")
+    return list(given)
 
 
 def _nothing(_item: object, _value: object) -> None:

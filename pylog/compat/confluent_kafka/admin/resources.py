@@ -11,6 +11,7 @@ from pylog.compat.confluent_kafka.model import (
     ConsumerGroupState,
     ConsumerGroupType,
     Node,
+    OrderedEnum,
     TopicPartition,
     TopicPartitionInfo,
     Uuid,
@@ -91,7 +92,7 @@ class NewPartitions:
         return f"NewPartitions(topic={self.topic},new_total_count={self.new_total_count})"
 
 
-class ResourceType(Enum):
+class ResourceType(OrderedEnum):
     """The kinds of resources that have settings."""
 
     UNKNOWN = 0
@@ -102,7 +103,7 @@ class ResourceType(Enum):
     TRANSACTIONAL_ID = 5
 
 
-class ResourcePatternType(Enum):
+class ResourcePatternType(OrderedEnum):
     """The ways in which a pattern matches names of resources."""
 
     UNKNOWN = 0
@@ -112,7 +113,7 @@ class ResourcePatternType(Enum):
     PREFIXED = 4
 
 
-class AlterConfigOpType(Enum):
+class AlterConfigOpType(OrderedEnum):
     """The changes that can be made to a setting."""
 
     SET = 0
@@ -121,7 +122,7 @@ class AlterConfigOpType(Enum):
     SUBTRACT = 3
 
 
-class ConfigSource(Enum):
+class ConfigSource(OrderedEnum):
     """The sources of a setting's value."""
 
     UNKNOWN_CONFIG = 0
@@ -159,7 +160,7 @@ class ConfigEntry:
         self.incremental_operation = incremental_operation
 
     def __repr__(self) -> str:
-        return f"ConfigEntry({self.name}={self.value!r})"
+        return f"ConfigEntry({self})"
 
     def __str__(self) -> str:
         return f'{self.name}="{self.value}"'

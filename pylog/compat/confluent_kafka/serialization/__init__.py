@@ -147,11 +147,14 @@ class StringSerializer(Serializer):
         self.codec = codec
 
     def __call__(self, obj: Any, ctx: SerializationContext | None = None) -> bytes | None:
-        """The text in this codec; None stays None."""
+        """The text in this codec; None stays None. AttributeError for what is no text: the library
+        makes no texts of numbers, and of bytes none either.
+        """
         if obj is None:
             return None
         try:
-            return str(obj).encode(self.codec)
+            encoded: bytes = obj.encode(self.codec)
+            return encoded
         except UnicodeError as error:
             raise SerializationError(str(error)) from error
 

@@ -13,7 +13,13 @@ from typing import Any, Final
 import pytest
 
 from pylog.compat import confluent_kafka
-from pylog.compat.confluent_kafka import admin, aio, serialization
+from pylog.compat.confluent_kafka import (
+    admin,
+    aio,
+    cimpl,
+    deserializing_share_consumer,
+    serialization,
+)
 from pylog.compat.confluent_kafka.error import KafkaError
 
 GOLDEN: Final[dict[str, Any]] = json.loads(
@@ -59,6 +65,16 @@ def test_every_name_of_admin_and_serialization_is_there() -> None:
     assert wanted - set(dir(admin)) == set()
     assert set(GOLDEN["admin methods"]) - set(dir(admin.AdminClient)) == set()
     assert set(GOLDEN["serialization"]) - set(dir(serialization)) == set()
+
+
+def test_the_compiled_module_has_the_names_that_programs_import() -> None:
+    for name in cimpl.__all__:
+        for owner in (confluent_kafka, admin):
+            assert getattr(owner, name, getattr(cimpl, name)) is getattr(cimpl, name)
+    assert (cimpl.RESOURCE_TRANSACTIONAL_ID, cimpl.CONFIG_SOURCE_GROUP_CONFIG) == (5, 8)
+    assert deserializing_share_consumer.DeserializingShareConsumer is (
+        confluent_kafka.DeserializingShareConsumer
+    )
 
 
 def test_codes_are_the_same() -> None:

@@ -26,7 +26,12 @@ from pylog.compat.confluent_kafka import (
     Uuid,
     settings,
 )
-from pylog.compat.confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from pylog.compat.confluent_kafka.admin import (
+    AdminClient,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 from pylog.compat.confluent_kafka.consumer import _pattern
 from pylog.compat.confluent_kafka.deserializing_consumer import deserialized
 from pylog.compat.confluent_kafka.error import (
@@ -116,6 +121,8 @@ def test_new_topics_read_as_in_the_library() -> None:
     assert repr(NewPartitions("t", 3)) == "NewPartitions(topic=t,new_total_count=3)"
     assert repr(ConfigResource("topic", "t")) == "ConfigResource(ResourceType.TOPIC,t)"
     assert ConfigResource(ResourceType.TOPIC, "t") == ConfigResource("TOPIC", "t")
+    assert repr(ConfigEntry("a", "b")) == 'ConfigEntry(a="b")'
+    assert sorted(ResourceType)[-1] is ResourceType.TRANSACTIONAL_ID
 
 
 def test_a_record_becomes_a_message() -> None:
@@ -321,6 +328,9 @@ def test_serializers_give_big_endian_numbers_and_texts() -> None:
         assert code(None) is None  # type: ignore[operator]
     with pytest.raises(SerializationError):
         IntegerSerializer()("x")
+    for no_text in (5, b"x"):
+        with pytest.raises(AttributeError, match="encode"):
+            StringSerializer()(no_text)
     with pytest.raises(SerializationError):
         StringDeserializer()(b"\xff")
 
@@ -407,6 +417,19 @@ def test_a_closed_consumer_says_so() -> None:
     consumer.close()
     with pytest.raises(RuntimeError, match="Consumer closed"):
         consumer.poll(0)
+
+
+def test_names_for_the_admin_client_are_lists() -> None:
+    with AdminClient({"bootstrap.servers": "127.0.0.1:9"}) as admin:
+        for call in (
+            admin.delete_topics,
+            admin.describe_consumer_groups,
+            admin.delete_consumer_groups,
+        ):
+            with pytest.raises(TypeError, match="must be a list, not str"):
+                call("abc")
+        with pytest.raises(ValueError, match="must not be empty"):
+            admin.delete_consumer_groups([])
 
 
 def test_security_of_the_admin_client_says_that_there_is_none() -> None:
