@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,6 +21,12 @@ from pylog.compat.confluent_kafka import (
     SerializingProducer,
     TopicPartition,
 )
+from pylog.compat.confluent_kafka.aio import (
+    AIOConsumer,
+    AsyncDeserializingConsumer,
+    AsyncSerializingProducer,
+)
+from pylog.compat.confluent_kafka.error import KeySerializationError, ValueDeserializationError
 from pylog.compat.confluent_kafka.serialization import StringSerializer
 from tests.fakes.consumers import fill
 from tests.fakes.fake_cluster import FakeCluster
@@ -243,3 +250,80 @@ def test_wrong_arguments_are_type_errors(cluster: FakeCluster) -> None:
         failed: Message[Any, Any] = Message(error=KafkaError(3))
         for store in (consumer.commit, consumer.store_offsets):
             assert code_of(lambda store=store: store(failed))[0] == "_INVALID_ARG"
+
+
+# ---- asyncio ------------------------------------------------------------------------------------
+
+
+class Building:
+    """A builder that waits, and takes its own setting."""
+
+    async def build(self, conf: dict[str, Any], is_key: bool) -> tuple[Any, dict[str, Any]]:
+        await asyncio.sleep(0)
+        rest = dict(conf)
+        word = rest.pop("mine")
+
+        async def read(data: bytes, _ctx: Any) -> str:
+            return f"{word}{int(data)}"
+
+        return read, rest
+
+
+def test_serializers_for_asyncio_are_awaited(cluster: FakeCluster) -> None:
+    async def number(value: Any, ctx: Any) -> bytes:
+        return b"%d" % value
+
+    async def work() -> None:
+        settings = config(cluster, key_serializer=StringSerializer(), value_serializer=number)
+        async with await AsyncSerializingProducer(settings) as producer:
+            sent = [await producer.produce("t", "k", value) for value in (1, 2)]
+            await producer.flush(WAIT_S)
+            assert [message.offset() for message in await asyncio.gather(*sent)] == [0, 1]
+            with pytest.raises(KeySerializationError):
+                await producer.produce("t", 5, 1)
+        with pytest.raises(RuntimeError, match="closed"):
+            await producer.produce("t", "k", 1)
+        given = config(cluster, group_id="g", value_deserializer_builder=Building(), mine="n")
+        async with await AsyncDeserializingConsumer(given) as consumer:
+            await consumer.assign([TopicPartition("t", 0, 0)])
+            message = await consumer.poll(WAIT_S)
+            assert (message.key(), message.value()) == (b"k", "n1")
+            assert [m.value() for m in await consumer.consume(1, WAIT_S)] == ["n2"]
+        with pytest.raises(ValueError, match="use one of them"):
+            await AsyncDeserializingConsumer({**given, "value.deserializer": number})
+
+    asyncio.run(work())
+
+
+def test_a_value_that_a_coroutine_refuses_is_raised_with_its_message(cluster: FakeCluster) -> None:
+    async def refuse(_data: bytes, _ctx: Any) -> str:
+        raise ValueError("bad")
+
+    async def work() -> None:
+        fill(cluster, 1)
+        given = config(cluster, group_id="g", value_deserializer=refuse)
+        async with await AsyncDeserializingConsumer(given) as consumer:
+            await consumer.assign([TopicPartition("t", 0, 0)])
+            with pytest.raises(ValueDeserializationError) as raised:
+                await consumer.poll(WAIT_S)
+            assert raised.value.kafka_message.value() == b"0"
+
+    asyncio.run(work())
+
+
+def test_tasks_may_share_a_consumer_that_polls(cluster: FakeCluster) -> None:
+    async def work() -> None:
+        async with AIOConsumer(config(cluster, group_id="g")) as consumer:
+            at = [TopicPartition("t", 0, 0)]
+            await consumer.assign(at)
+            polling = asyncio.ensure_future(consumer.poll(WAIT_S))
+            await consumer.pause(at)
+            assert await consumer.assignment() == at
+            await consumer.resume(at)
+            producing = await AsyncSerializingProducer(config(cluster))
+            await (await producing.produce("t", value=b"v"))
+            await producing.close()
+            message = await polling
+            assert message.value() == b"v"
+
+    asyncio.run(work())
