@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -61,6 +61,8 @@ class ShareConsumer:
 
     def subscribe(self, topics: Sequence[str]) -> None:
         """Read these topics."""
+        if isinstance(topics, str) or not isinstance(topics, Iterable):
+            raise TypeError("expected list of topic unicode strings")
         with _translating():
             self._consumer.subscribe(list(topics))
 
@@ -91,6 +93,8 @@ class ShareConsumer:
         ack_type: AcknowledgeType = AcknowledgeType.ACCEPT,
     ) -> None:
         """Say what becomes of a message of the last poll."""
+        if not isinstance(message, Message):
+            raise TypeError(f"expected Message, not {type(message).__name__}")
         place = (str(message.topic()), int(message.partition() or 0), int(message.offset() or 0))
         self.acknowledge_offset(*place, ack_type)
 
@@ -128,15 +132,16 @@ class ShareConsumer:
         """Call `callback({partition: offsets}, exception)` within polls, when acknowledgements have
         arrived or failed.
         """
-        if callback is None:
-            self._consumer.set_acknowledgement_commit_callback(None)
-            return
+        if callback is not None and not callable(callback):
+            raise TypeError("callback must be callable or None")
 
         def told(offsets: Any, error: errors.PylogError | None) -> None:
             places = {TopicPartition(*tp): set(numbers) for tp, numbers in offsets.items()}
+            assert callback is not None
             callback(places, None if error is None else exception_of(error))
 
-        self._consumer.set_acknowledgement_commit_callback(told)
+        with _translating():
+            self._consumer.set_acknowledgement_commit_callback(told if callback else None)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Raises KafkaException: pylog has no authentication yet."""

@@ -14,6 +14,7 @@ from pylog.compat.confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
     DeserializingConsumer,
+    IllegalStateException,
     KafkaError,
     KafkaException,
     Message,
@@ -417,6 +418,25 @@ def test_a_closed_consumer_says_so() -> None:
     consumer.close()
     with pytest.raises(RuntimeError, match="Consumer closed"):
         consumer.poll(0)
+
+
+def test_wrong_arguments_of_a_share_consumer() -> None:
+    consumer = ShareConsumer({"bootstrap.servers": "127.0.0.1:9", "group.id": "g"})
+    wrong: Any
+    for wrong in ("t", None):
+        with pytest.raises(TypeError, match="list of topic"):
+            consumer.subscribe(wrong)
+    with pytest.raises(TypeError, match="expected Message"):
+        consumer.acknowledge(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="callable or None"):
+        consumer.set_acknowledgement_commit_callback(5)  # type: ignore[arg-type]
+    consumer.close()
+    for call in (
+        lambda: consumer.poll(0),
+        lambda: consumer.set_acknowledgement_commit_callback(print),
+    ):
+        with pytest.raises(IllegalStateException, match="closed"):
+            call()
 
 
 def test_names_for_the_admin_client_are_lists() -> None:
