@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final
 
@@ -90,10 +90,11 @@ class Consumer:
         self._ready: deque[Message[Any, Any]] = deque()
         self._commit_due_ms = SYSTEM_CLOCK.monotonic_ms() + self._commit_every_ms
         self._told_at_ms: dict[str, int] = {}  # of errors that would come with each poll
-        self._stopped: set[model.TopicPartition] = set()  # without an offset to go on from
+        self._stopped: set[model.TopicPartition] = set()  # assigned, and read no more
         self._later: deque[Callable[[], None]] = deque()  # what the next poll has to tell
         self._turns = Turns()
-        self._assigning = self._revoking = False
+        self._assigning: frozenset[model.TopicPartition] | None = None  # of the callback that runs
+        self._revoking = False
         self._reads = False  # nothing is subscribed to or assigned yet
         self._closed = False
 
@@ -110,8 +111,8 @@ class Consumer:
         """Read these topics with the group's other members; a name that begins with ^ is a pattern.
 
         The callbacks get the consumer and a list of partitions, within polls. `on_assign` may set
-        offsets and call `assign`; for partitions that are lost without `on_lost`, `on_revoke` is
-        called.
+        offsets and call `assign`, also with some of them only; for partitions that are lost without
+        `on_lost`, `on_revoke` is called.
         """
         self._check_open()
         if isinstance(topics, str) or not isinstance(topics, Iterable):
@@ -150,7 +151,9 @@ class Consumer:
         self._check_open()
         wanted = _ours(partitions)
         with translating():
-            if not self._assigning:
+            if self._assigning is not None:
+                self._stop(self._assigning.difference(wanted))
+            else:
                 if not self._consumer.assignment().isdisjoint(wanted):
                     self._consumer.assign(())  # or they would keep their positions
                 self._consumer.assign(wanted)
@@ -164,7 +167,9 @@ class Consumer:
         self._check_open()
         more = _ours(partitions)
         with translating():
-            if not self._assigning:
+            if self._assigning is not None:
+                self._stop(self._assigning.difference(more))
+            else:
                 self._consumer.assign([*self._consumer.assignment(), *more])
                 self._reads = True
             self._begin(partitions)
@@ -209,6 +214,12 @@ class Consumer:
         if tp in self._stopped:
             self._stopped.discard(tp)
             self._consumer.resume(tp)
+
+    def _stop(self, left: Collection[model.TopicPartition]) -> None:
+        """Read no more of these until they are assigned anew, or a seek says where to go on."""
+        if left:
+            self._stopped.update(left)
+            self._consumer.pause(left)
 
     def _forget(self) -> None:
         for each in (self._stored, self._consumed, self._ends_told):
@@ -308,8 +319,7 @@ class Consumer:
         if lost:
             told = KafkaError(KafkaError._AUTO_OFFSET_RESET, str(error))
             if tp is not None:  # it would keep the other partitions from being read
-                self._stopped.add(tp)
-                self._consumer.pause(tp)
+                self._stop({tp})
         down = isinstance(error, errors.BootstrapFailed)
         if (unknown or lost or down) and not self._is_news(str(error)):
             SYSTEM_CLOCK.sleep(wait_s)
@@ -624,11 +634,11 @@ class _Listening:
     def on_partitions_assigned(self, partitions: Sequence[model.TopicPartition]) -> None:
         """These are new."""
         if self._assigned is not None:
-            self._consumer._assigning = True
+            self._consumer._assigning = frozenset(partitions)
             try:
                 self._assigned(self._consumer, _plain(partitions))
             finally:
-                self._consumer._assigning = False
+                self._consumer._assigning = None
 
     def on_partitions_revoked(self, partitions: Sequence[model.TopicPartition]) -> None:
         """These are read no more, and can still be committed."""

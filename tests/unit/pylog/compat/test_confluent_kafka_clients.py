@@ -26,6 +26,7 @@ from pylog.compat.confluent_kafka.aio import (
     AsyncDeserializingConsumer,
     AsyncSerializingProducer,
 )
+from pylog.compat.confluent_kafka.consumer import _Listening
 from pylog.compat.confluent_kafka.error import KeySerializationError, ValueDeserializationError
 from pylog.compat.confluent_kafka.serialization import StringSerializer
 from tests.fakes.consumers import fill
@@ -224,6 +225,25 @@ def test_threads_may_share_a_consumer_that_polls(cluster: FakeCluster) -> None:
         assert not polling.done()
         consumer.close()
         assert polling.result(WAIT_S) is None
+
+
+def test_a_callback_may_assign_some_of_the_partitions_only(cluster: FakeCluster) -> None:
+    cluster.create_topic("p", 2)
+    for partition in (0, 1):
+        fill(cluster, 3, partition, "p")
+    given = [TopicPartition("p", 0, 0), TopicPartition("p", 1, 0)]
+    with reading(cluster, *given) as consumer:
+        listening = _Listening(
+            consumer, lambda c, _tps: c.assign([TopicPartition("p", 1, 1)]), None, None
+        )
+        listening.on_partitions_assigned([tp.ours() for tp in given])
+        found = consumer.consume(2, WAIT_S)
+        assert [(m.partition(), m.offset()) for m in found] == [(1, 1), (1, 2)]
+        assert consumer.poll(0) is None
+        consumer.resume([TopicPartition("p", 0)])
+        assert consumer.poll(0) is None
+        consumer.seek(TopicPartition("p", 0, 2))
+        assert offsets(consumer, 1) == [2]
 
 
 def test_offsets_are_looked_up_by_time_and_by_name(cluster: FakeCluster) -> None:
