@@ -18,7 +18,7 @@ from pylog.cli.context import (
     telling_outcomes,
     with_settings,
 )
-from pylog.cli.moments import SPANS, moment_ms, seconds_shown, span_ms
+from pylog.cli.moments import moment_ms, seconds_shown, span_ms
 from pylog.cli.offset_plans import Plan, Rule
 from pylog.clock import SYSTEM_CLOCK
 from pylog.config import LONG_MAX
@@ -257,7 +257,8 @@ def _starts(admin: AdminClient, name: str) -> dict[TopicPartition, OffsetAndMeta
 
 def _rule(where: Mapping[str, Any], has_file: bool) -> Rule | None:
     """The plan that is asked for; None for a file."""
-    given = {name: value for name, value in where.items() if value not in (None, False)}
+    # By identity: 0, which is equal to False, is an offset.
+    given = {name: each for name, each in where.items() if each is not None and each is not False}
     if len(given) + has_file != 1:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in where)
         raise click.UsageError(f"give one of {options} and --from-file")
@@ -291,8 +292,8 @@ def _moment(text: str) -> int:
 def _ago(text: str) -> int:
     try:
         return max(SYSTEM_CLOCK.wall_ms() - span_ms(text), 0)
-    except ValueError:
-        raise click.UsageError(f"--by-duration {text}: write {SPANS}") from None
+    except ValueError as error:
+        raise click.UsageError(f"--by-duration: {error}") from None
 
 
 # ---- what is shown -------------------------------------------------------------------------------

@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_SPAN: Final = re.compile(
-    r"P?(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?T?"
-    r"(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?"
-)
+_DAYS: Final = r"(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
+_HOURS: Final = r"(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?"
+_SPAN: Final = re.compile(f"{_DAYS}T?{_HOURS}")
+_ISO_SPAN: Final = re.compile(f"P{_DAYS}(?:T{_HOURS})?")
+"""Minutes are behind a T: ISO 8601's P1M is a month, which has no fixed length."""
 SPANS: Final = "a span of time such as P1DT12H, PT30M, 1d12h or 90s"
 
 
@@ -32,7 +33,8 @@ def seconds_shown(seconds: float | None) -> str | None:
 
 def span_ms(text: str) -> int:
     """ISO 8601's `P1DT12H`, or the same without the letters: `1d12h`. ValueError for others."""
-    found = _SPAN.fullmatch(text.strip().upper())
+    said = text.strip().upper()
+    found = (_ISO_SPAN if said.startswith("P") else _SPAN).fullmatch(said)
     parts = {} if found is None else {k: v for k, v in found.groupdict().items() if v is not None}
     if not parts:
         raise ValueError(f"{text!r} is not {SPANS}")

@@ -128,7 +128,7 @@ def test_a_group_with_members_is_shown_and_left_alone(
         (("reset-offsets", "g", "--topic", "t"), "give one of --to-earliest"),
         (("reset-offsets", "g", "--to-latest"), "give one of --topic"),
         (("reset-offsets", "g", "--topic", "t:x", "--to-latest"), "write TOPIC or TOPIC:0,1,2"),
-        (("reset-offsets", "g", "--topic", "t", "--by-duration", "x"), "write a span of time"),
+        (("reset-offsets", "g", "--topic", "t", "--by-duration", "x"), "is not a span of time"),
         (("reset-offsets", "g", "--topic", "t", "--to-datetime", "x"), "write a time such as"),
     ],
 )
