@@ -213,7 +213,7 @@ def read_csv(lines: Iterable[str], groups: Sequence[str]) -> dict[str, dict[Topi
     `group,topic,partition,offset`. ClickException names the line that is none.
     """
     wanted: dict[str, dict[TopicPartition, int]] = {}
-    for number, row in enumerate(csv.reader(lines), 1):
+    for number, row in enumerate(_rows(lines), 1):
         if not row:
             continue
         columns = _COLUMNS if len(groups) == 1 and len(row) == 3 else ("group", *_COLUMNS)
@@ -226,11 +226,23 @@ def read_csv(lines: Iterable[str], groups: Sequence[str]) -> dict[str, dict[Topi
             group = ["no columns"]
             ours, place, target = "", TopicPartition("", 0), -1
         if len(row) != len(columns) or target < 0 or topic_name_fault(place.topic) is not None:
-            raise click.ClickException(f"line {number} is not {','.join(columns)}")
+            raise click.ClickException(f"--from-file: line {number} is not {','.join(columns)}")
         if ours not in groups:
-            raise click.ClickException(f"line {number}: group {ours!r} is not one of the groups")
+            raise click.ClickException(
+                f"--from-file: line {number}: group {ours!r} is not one of the groups"
+            )
         wanted.setdefault(ours, {})[place] = target
     return wanted
+
+
+def _rows(lines: Iterable[str]) -> list[list[str]]:
+    reader = csv.reader(lines)
+    try:
+        return list(reader)
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"--from-file: it is no text in UTF-8: {error}") from None
+    except csv.Error as error:
+        raise click.ClickException(f"--from-file: line {reader.line_num}: {error}") from None
 
 
 def write_csv(plans: Mapping[str, Plan], *, with_group: bool) -> str:

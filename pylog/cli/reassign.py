@@ -121,7 +121,7 @@ def execute(
     \b
     pylog reassign execute plan.json --throttle 50000000 > back.json
     """
-    target = plans.read(plan_file.read())
+    target = _plan_of(plan_file)
     with settings.admin() as admin:
         current = _known(admin, target)
         if throttle is not None:
@@ -147,7 +147,7 @@ def status(settings: Settings, plan_file: IO[str], preserve_throttles: bool) -> 
     \b
     pylog reassign status plan.json
     """
-    target = plans.read(plan_file.read())
+    target = _plan_of(plan_file)
     with settings.admin() as admin:
         moves = admin.list_partition_reassignments(list(target))
         current = _known(admin, target)
@@ -171,7 +171,7 @@ def cancel(settings: Settings, plan_file: IO[str], preserve_throttles: bool) -> 
     \b
     pylog reassign cancel plan.json
     """
-    target = plans.read(plan_file.read())
+    target = _plan_of(plan_file)
     with settings.admin() as admin:
         moves = admin.list_partition_reassignments(list(target))
         cancelled: list[TopicPartition] = []
@@ -208,6 +208,13 @@ def list_moves(settings: Settings) -> None:
         print_table(columns, ([_cell(row[name]) for name in columns] for row in rows))
     else:
         click.echo("no partition moves")
+
+
+def _plan_of(file: IO[str]) -> plans.Plan:
+    try:
+        return plans.read(file.read())
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"the plan is no text in UTF-8: {error}") from None
 
 
 def _row(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -71,15 +70,23 @@ def json_reader(line: bytes, number: int) -> Line:
         if not isinstance(said, dict) or "value" not in said:
             raise ValueError("it must be an object with a 'value'")
         timestamp = said.get("timestamp")
-        headers = [(str(name), _bytes(value)) for name, value in said.get("headers") or ()]
         return Line(
             _bytes(said["value"]),
             _bytes(said.get("key")),
-            headers,
+            _headers(said.get("headers")),
             None if timestamp == NO_TIMESTAMP else timestamp,
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, RecursionError) as error:
         raise BadLine(f"line {number} is no record: {error}: {_shown(line)}") from None
+
+
+def _headers(said: Any) -> list[tuple[str, bytes | None]]:
+    pairs: list[tuple[str, bytes | None]] = []
+    for pair in () if said is None else said if isinstance(said, list) else (said,):
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise ValueError(f"its headers must be [[NAME, VALUE], ...], not {_cut(pair)}")
+        pairs.append((pair[0], _bytes(pair[1])))
+    return pairs
 
 
 def _bytes(said: Any) -> bytes | None:
@@ -87,12 +94,16 @@ def _bytes(said: Any) -> bytes | None:
         return None
     if isinstance(said, str):
         return said.encode()
-    if isinstance(said, dict) and list(said) == ["base64"]:
+    if isinstance(said, dict) and list(said) == ["base64"] and isinstance(said["base64"], str):
         try:
             return base64.b64decode(said["base64"], validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             raise ValueError(f"{said['base64'][:40]!r} is no base64 ({error})") from None
-    raise ValueError(f"{json.dumps(said)[:60]} is neither a text, null, nor {{'base64': ...}}")
+    raise ValueError(f"{_cut(said)} is neither a text, null, nor {{'base64': ...}}")
+
+
+def _cut(said: Any) -> str:
+    return json.dumps(said)[:60]
 
 
 def _shown(line: bytes) -> str:

@@ -271,6 +271,9 @@ def test_wrong_plans_are_told(cluster: FakeCluster, run: Run, tmp_path: Path) ->
     plan.write_text("7")
     status, _, err = run("reassign", "execute", str(plan))
     assert (status, err.splitlines()[-1][:21]) == (2, "Error: the plan must ")
+    plan.write_bytes(b"\xff")
+    status, _, err = run("reassign", "status", str(plan))
+    assert (status, "Error: the plan is no text in UTF-8: " in err) == (2, True)
     status, _, err = run("reassign", "plan", "a", "--brokers", "7")
     assert status == 1
     assert err.startswith("pylog: BROKER_ID_NOT_REGISTERED: no broker 7 is registered. `pylog ")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import click
 import pytest
 
 from pylog.cli.groups import _rule
+from pylog.cli.offset_plans import read_csv
 
 NONE_OF_THEM: dict[str, Any] = {
     "to_earliest": False, "to_latest": False, "to_datetime": None, "by_duration": None,
@@ -34,3 +36,22 @@ def test_a_span_that_is_none_is_told_with_its_option() -> None:
             _rule({**NONE_OF_THEM, "by_duration": text}, has_file=False)
         assert refused.value.message.startswith("--by-duration: ")
         assert words in refused.value.message
+
+
+def _no_text() -> Iterable[str]:
+    yield b"\xff".decode()
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (_no_text(), "--from-file: it is no text in UTF-8"),
+        (["t,0,1", "t" * 200_000], "--from-file: line 2: field larger than"),
+        (["t,0,1", "t,0"], "--from-file: line 2 is not group,topic,partition,offset"),
+        (["h,t,0,1"], "--from-file: line 1: group 'h' is not one of the groups"),
+    ],
+)
+def test_a_file_that_is_no_plan(lines: Iterable[str], words: str) -> None:
+    with pytest.raises(click.ClickException) as refused:
+        read_csv(lines, ["g"])
+    assert refused.value.message.startswith(words)
