@@ -30,15 +30,15 @@ class Form:
         cls.shown = set()
 
 
-def tell_error(error: BaseException, **fields: object) -> None:
-    """Reports the reason of a failure. `fields` are for machines: the place of it."""
+def tell_error(error: BaseException, *, lead: str = "", **fields: object) -> None:
+    """Reports the reason of a failure. `lead` tells people the place of it, `fields` machines."""
     step = next_step(type(error)) if isinstance(error, errors.PylogError) else ""
     if not Form.as_json:
         text = in_words(error)
         if step and step not in Form.shown and type(error) not in OWN_WORDS:
             Form.shown.add(step)
             text = f"{text.rstrip('.')}. {step}"
-        click.echo(f"pylog: {text}", err=True)
+        click.echo(f"pylog: {lead}{text}", err=True)
         return
     said: dict[str, object] = {"error": name_of(error), "message": message_of(error)}
     if isinstance(error, errors.PylogError):

@@ -25,6 +25,8 @@ from pylog.cli.record_input import BadLine, Line, LineReader, json_reader, text_
 from pylog.model import RecordMetadata
 
 FAULTS_SHOWN_MAX: Final = 5
+LINE_BYTES_MAX: Final = 256 << 20
+"""No broker takes a record of that size; input without line breaks must not fill the memory."""
 INTERRUPTED_SECONDS_MAX: Final = 5.0
 """The time for which Ctrl-C waits for records in flight, to tell how many of them were
 acknowledged."""
@@ -89,11 +91,8 @@ class _Tally:
         """Reports the failed lines, the number of lines acknowledged and, where sending has
         `stopped`, how to go on."""
         for number, error in self.faults:
-            if failures.Form.as_json:
-                failures.tell_error(error, line=number)
-            else:
-                named = isinstance(error, errors.PylogError)
-                failures.tell(f"line {number}: " * named + failures.in_words(error))
+            named = isinstance(error, BadLine)  # its message has the number
+            failures.tell_error(error, lead="" if named else f"line {number}: ", line=number)
         more = self.failed - len(self.faults)
         failures.tell(
             f"{self.acknowledged} of {self.read} lines that were read are acknowledged"
@@ -240,6 +239,8 @@ def _send_all(
                 if number < tally.from_line:
                     continue
                 try:
+                    if len(line) > LINE_BYTES_MAX:
+                        raise BadLine(f"line {number} is longer than {LINE_BYTES_MAX} bytes")
                     record: Line = read(line, number)
                     producer.send(
                         topic,
@@ -265,9 +266,13 @@ def _send_all(
 
 
 def _lines(file: IO[bytes], advance: Callable[[int], None]) -> Iterator[bytes]:
-    for line in file:
+    """Lines without their ends. Of one beyond the limit only its beginning, one byte too long."""
+    while line := file.readline(LINE_BYTES_MAX + 1):
         advance(len(line))
-        yield line.rstrip(b"\n")
+        yield line.removesuffix(b"\n")
+        while len(line) > LINE_BYTES_MAX and not line.endswith(b"\n"):
+            line = file.readline(LINE_BYTES_MAX + 1)
+            advance(len(line))
 
 
 def _size(file: IO[bytes]) -> int | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pylog import Producer, errors
+from pylog.cli import produce
 from pylog.cli.main import main
 from pylog.cli.produce import _Tally
 from pylog.next_steps import next_step
@@ -134,8 +135,25 @@ def test_so_is_a_line_that_is_no_json(run: Run, quiet: tuple[str, ...]) -> None:
 def test_a_first_line_that_finds_no_topic_is_counted(run: Run) -> None:
     status, _, err = run("--api-timeout", "1", "produce", "nope", stdin=b"a\nb\n")
     assert status == 1
-    assert "nope" in err
+    first = err.splitlines()[0]
+    assert first.startswith("pylog: line 1: UNKNOWN_TOPIC_OR_PARTITION: topic nope")
+    assert first.endswith(f". {next_step(errors.UnknownTopicOrPartition)}")
     assert "pylog: 0 of 1 lines that were read are acknowledged, 1 are not\n" in err
+
+
+def test_a_line_beyond_the_limit_is_not_read_whole(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(produce, "LINE_BYTES_MAX", 3)
+    lines = b"one\n1234\ntwo\n123456789\nx\n12345678"
+    status, _, err = run("produce", "t", "--keep-going", stdin=lines)
+    assert (status, err.splitlines()) == (1, [
+        "pylog: line 2 is longer than 3 bytes",
+        "pylog: line 4 is longer than 3 bytes",
+        "pylog: line 6 is longer than 3 bytes",
+        "pylog: 3 of 6 lines that were read are acknowledged, 3 are not",
+    ])  # fmt: skip
+    assert stored(run) == ["one", "two", "x"]
 
 
 class Breaking(io.RawIOBase):
