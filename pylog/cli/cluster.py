@@ -12,6 +12,7 @@ import click
 from pylog.cli.amounts import instant_shown, size_shown
 from pylog.cli.context import (
     Settings,
+    confirm,
     print_json,
     print_table,
     telling_outcomes,
@@ -271,9 +272,7 @@ def _print_status(status: BrokerStatus, *, replicas: bool) -> None:
 def unregister(settings: Settings, broker: int, yes: bool) -> None:
     """Forget a broker that has stopped and will not come back; its replicas count as lost."""
     if not yes:
-        click.confirm(
-            f"Broker {broker} and its replicas are given up. Go on?", abort=True, err=True
-        )
+        confirm(f"Broker {broker} and its replicas are given up. Go on?")
     with settings.admin() as admin:
         admin.unregister_broker(broker)
     if settings.as_json:

@@ -177,6 +177,23 @@ def telling_outcomes(show: Callable[[Any, Any], None]) -> Iterator[None]:
         raise click.exceptions.Exit(1) from partly
 
 
+def confirm(question: str) -> None:
+    """Comes back when a person has said yes; ClickException where the answer is no, or nobody can
+    answer.
+    """
+    if failures.Form.as_json:
+        raise click.UsageError("--json asks no question: give --yes to go on")
+    try:
+        answer = click.confirm(question, err=True)
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):
+            raise  # Ctrl-C
+        click.echo(err=True)
+        raise click.ClickException("nobody answers: give --yes to go on without asking") from None
+    if not answer:
+        raise click.ClickException("nothing is changed")
+
+
 def print_json(value: object) -> None:
     """One object on one line; in ASCII where the output takes no other text."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")

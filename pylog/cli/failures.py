@@ -4,6 +4,7 @@ error, or, with `--json`, an object in a line of its own. Standard output has re
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from typing import ClassVar
@@ -11,6 +12,7 @@ from typing import ClassVar
 import click
 
 from pylog import errors
+from pylog.cli.kafka_options import with_hint
 from pylog.next_steps import OWN_WORDS, next_step
 from pylog.plain_text import escaped, escaped_json
 
@@ -44,6 +46,18 @@ def tell_error(error: BaseException, *, lead: str = "", **fields: object) -> Non
     if isinstance(error, errors.PylogError):
         said |= {"code": error.code, "retriable": error.retriable, "next_step": step}
     _echo_json(said | fields)
+
+
+def tell_usage(error: click.UsageError) -> None:
+    """Reports wrong usage: to people with the usage line, as click shows it."""
+    error = with_hint(error)
+    if Form.as_json:
+        tell_error(error)
+        return
+    shown = io.StringIO()
+    error.show(shown)
+    for line in shown.getvalue().splitlines():
+        click.echo(escaped(line.expandtabs(4)), err=True)
 
 
 def tell(text: str, **fields: object) -> None:

@@ -7,6 +7,7 @@ import click
 from pylog.cli.context import (
     Settings,
     complete_topics,
+    confirm,
     print_json,
     print_table,
     telling_outcomes,
@@ -49,7 +50,7 @@ def elect(
     if unclean and everywhere:
         raise click.UsageError("--unclean may lose records: name the partitions")
     if unclean and not yes:
-        click.confirm("Records that the new leader lacks are lost. Go on?", abort=True, err=True)
+        confirm("Records that the new leader lacks are lost. Go on?")
     found: dict[TopicPartition, int] = {}
 
     def show(tp: TopicPartition, leader: int) -> None:

@@ -228,11 +228,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except click.exceptions.Exit as end:
         return end.exit_code
-    except click.ClickException as error:  # wrong usage: with the usage line
-        if failures.Form.as_json:
-            failures.tell_error(error)
-        else:
-            error.show()
+    except click.UsageError as error:
+        failures.tell_usage(error)
+        return error.exit_code
+    except click.ClickException as error:
+        failures.tell_error(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130

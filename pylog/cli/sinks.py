@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pylog.cli.context import Settings, print_json, print_table, telling_outcomes, with_settings
+from pylog.cli.context import (
+    Settings,
+    confirm,
+    print_json,
+    print_table,
+    telling_outcomes,
+    with_settings,
+)
 from pylog.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -57,11 +64,7 @@ def abort(settings: Settings, query_id: str, sink_id: str) -> None:
 def forget(settings: Settings, query_id: str, sink_id: str, yes: bool) -> None:
     """Forget a sink whose query does not come back."""
     if not yes:
-        click.confirm(
-            "If the query starts again, it writes its last batch a second time. Go on?",
-            abort=True,
-            err=True,
-        )
+        confirm("If the query starts again, it writes its last batch a second time. Go on?")
     with settings.admin() as admin:
         admin.forget_sink(query_id, sink_id)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 
+import click
 import pytest
 
 from pylog import errors
 from pylog.cli import failures
+from pylog.cli.kafka_options import HINTS
 from pylog.cli.main import cli, main
 from pylog.next_steps import next_step
 from tests.fakes.fake_cluster import FakeCluster
@@ -102,3 +105,79 @@ def test_what_stands_behind_two_dashes_is_no_option() -> None:
     failures.Form.choose(["--json", "produce", "--", "x"])
     assert failures.Form.as_json is True
     failures.Form.choose([])
+
+
+# ---- questions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("cluster", "unregister", "9"), ("sinks", "forget", "q", "s"),
+     ("leaders", "elect", "t:0", "--unclean")],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("said", "last"),
+    [("n\n", "pylog: nothing is changed"), ("\n", "pylog: nothing is changed"),
+     ("", "pylog: nobody answers: give --yes to go on without asking"),
+     ("what\n", "pylog: nobody answers: give --yes to go on without asking")],
+)  # fmt: skip
+def test_without_a_yes_nothing_is_done(
+    cluster: FakeCluster,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    said: str,
+    last: str,
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(said))
+    assert main(arguments) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()[-1].endswith(last)) == ("", True)
+    # A machine is not asked.
+    assert main([*arguments, "--json"]) == 2
+    told = json.loads(capsys.readouterr().err)
+    assert told["message"] == "--json asks no question: give --yes to go on"
+
+
+# ---- wrong usage ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["topics", "--list"], "No such option '--list'. It is a command: `pylog topics list`."),
+        (["consume", "--topic", "t"], "'--topic'. The topic is an argument of the command."),
+        (["groups", "describe", "--group", "g"], "'--group'. The group is an argument of the "),
+        (["topics", "list", "--bootstrap-server", "x:1"], "Write -b HOST:PORT behind `pylog` or"),
+        (["consume", "t", "--timeout-ms", "5"], "'--timeout-ms'. Write --timeout S, in seconds."),
+        (["consume", "-C", "-t", "t"], "'-C'. Write `pylog consume`, "),
+        (["consume", "t", "--tiemout", "5"], "'--tiemout'. Did you mean '--timeout'?"),
+    ],
+)
+def test_an_option_of_kafkas_tools_is_told_in_pylogs_words(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    assert main(arguments) == 2
+    assert words in capsys.readouterr().err.splitlines()[-1]
+    assert main([*arguments, "--json"]) == 2
+    assert words in json.loads(capsys.readouterr().err)["message"]
+
+
+def test_the_options_that_a_hint_for_kcats_letters_names_are_there() -> None:
+    known = set()
+    for name in ("consume", "produce"):
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        known |= {option for parameter in command.params for option in parameter.opts}
+    for option, hint in HINTS.items():
+        if not option.startswith("--") and hint.startswith("Write --"):
+            assert hint.split()[1].rstrip(".,") in known, option
+
+
+def test_wrong_usage_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["consume", "t", "--format", "\x1b[2J\x9b2J\x07%z"]) == 2
+    err = capsys.readouterr().err
+    assert "\\x9b2J\\x07%z: %z is no field" in err
+    assert "\x1b" not in err
+    assert main(["completion"]) == 2  # a message of several lines
+    assert capsys.readouterr().err.splitlines()[-2:] == ["    zsh,", "    fish"]
