@@ -9,9 +9,9 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import click
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 DEFAULT_SERVERS: Final = "127.0.0.1:9092"
 WAIT_S: Final = 1.0
@@ -172,9 +173,17 @@ def telling_outcomes(show: Callable[[Any, Any], None]) -> Iterator[None]:
     except errors.PartialFailure as partly:
         for item, value in partly.results.items():
             show(item, value)
-        for error in partly.errors.values():
-            failures.tell_error(error)
+        failures.tell_error(partly)
         raise click.exceptions.Exit(1) from partly
+
+
+def answered(ask: Callable[[], Mapping[KeyT, T]]) -> tuple[Mapping[KeyT, T], int]:
+    """All that could be had, and the exit status: what failed is reported."""
+    try:
+        return ask(), 0
+    except errors.PartialFailure as partly:
+        failures.tell_error(partly)
+        return cast("Mapping[KeyT, T]", partly.results), 1
 
 
 def confirm(question: str) -> None:

@@ -33,7 +33,13 @@ class Form:
 
 
 def tell_error(error: BaseException, *, lead: str = "", **fields: object) -> None:
-    """Reports the reason of a failure. `lead` tells people the place of it, `fields` machines."""
+    """Reports the reason of a failure, or, where parts of a call failed, that of each of them.
+    `lead` tells people the place of it, `fields` machines.
+    """
+    if isinstance(error, errors.PartialFailure):
+        for part in error.errors.values():
+            tell_error(part, lead=lead, **fields)
+        return
     step = next_step(type(error)) if isinstance(error, errors.PylogError) else ""
     if not Form.as_json:
         text = in_words(error)

@@ -13,6 +13,7 @@ from pylog import errors
 from pylog.cli import failures, offset_plans
 from pylog.cli.context import (
     Settings,
+    answered,
     print_json,
     print_table,
     telling_outcomes,
@@ -62,7 +63,7 @@ def list_(settings: Settings, states: tuple[str, ...], types: tuple[str, ...]) -
 @SOME
 @ALL
 @with_settings
-def describe(settings: Settings, names: tuple[str, ...], all_groups: bool) -> None:
+def describe(settings: Settings, names: tuple[str, ...], all_groups: bool) -> int:
     """Show who reads what, where each partition's position is, and how far it is behind: in
     records, and in seconds, which is the age of the oldest record that the group has not passed.
 
@@ -72,28 +73,33 @@ def describe(settings: Settings, names: tuple[str, ...], all_groups: bool) -> No
     """
     with settings.admin() as admin:
         chosen = _chosen(admin, names, all_groups)
-        described = admin.describe_groups(chosen) if chosen else {}
-        lags = admin.group_lag(chosen) if chosen else {}
+        described, status = _described(admin, chosen)
+        lags = admin.group_lag(list(described)) if described else {}
+    if not described and status:
+        return status
     if settings.as_json:
         print_json([_as_json(described[name], lags[name]) for name in described])
-        return
+        return status
     for name, group in described.items():
         _show_head(group)
         show_lags = _show_share_lags if group.type == "share" else _show_lags
         show_lags(group, lags[name])
         if group.type == "streams":
             _show_tasks(group)
+    return status
 
 
 @groups.command()
 @SOME
 @ALL
 @with_settings
-def members(settings: Settings, names: tuple[str, ...], all_groups: bool) -> None:
+def members(settings: Settings, names: tuple[str, ...], all_groups: bool) -> int:
     """Show the members of groups, and what each reads."""
     with settings.admin() as admin:
         chosen = _chosen(admin, names, all_groups)
-        described = admin.describe_groups(chosen) if chosen else {}
+        described, status = _described(admin, chosen)
+    if not described and status:
+        return status
     if settings.as_json:
         print_json(
             [
@@ -102,7 +108,7 @@ def members(settings: Settings, names: tuple[str, ...], all_groups: bool) -> Non
                 for member in group.members
             ]
         )
-        return
+        return status
     for group in described.values():
         _show_head(group)
         print_table(
@@ -120,6 +126,7 @@ def members(settings: Settings, names: tuple[str, ...], all_groups: bool) -> Non
                 for member in group.members
             ),
         )
+    return status
 
 
 @groups.command(name="reset-offsets")
@@ -229,6 +236,12 @@ def _chosen(admin: AdminClient, names: Sequence[str], all_groups: bool) -> list[
     if bool(names) == all_groups:
         raise click.UsageError("give groups, or --all-groups")
     return list(names) or [group.group_id for group in admin.list_groups()]
+
+
+def _described(
+    admin: AdminClient, names: Sequence[str]
+) -> tuple[Mapping[str, GroupDescription], int]:
+    return answered(lambda: admin.describe_groups(names) if names else {})
 
 
 def _type_without_members(admin: AdminClient, name: str) -> str | None:

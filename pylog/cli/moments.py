@@ -26,6 +26,17 @@ def moment_ms(text: str) -> int:
     return (aware - _EPOCH) // timedelta(milliseconds=1)
 
 
+def time_shown(timestamp_ms: int | None) -> str | None:
+    """A record's time for people; in milliseconds where no calendar goes so far."""
+    if timestamp_ms is None:
+        return None
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, ValueError):  # a record may have any time
+        return f"{timestamp_ms} ms"
+    return moment.isoformat(timespec="milliseconds")
+
+
 def seconds_shown(seconds: float | None) -> str | None:
     """An age for people: tenths only where they matter."""
     return None if seconds is None else f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.1f}"

@@ -14,6 +14,7 @@ from pylog.cli.amounts import rate_shown, size_shown
 from pylog.cli.context import (
     Seconds,
     Settings,
+    answered,
     complete_topics,
     key_values,
     print_json,
@@ -21,9 +22,16 @@ from pylog.cli.context import (
     telling_outcomes,
     with_settings,
 )
+from pylog.cli.moments import moment_ms, time_shown
 from pylog.cli.topic_sizes import ask_topic_sizes
 from pylog.clock import SYSTEM_CLOCK
-from pylog.model import NewPartitions, NewTopic, PartitionDescription, TopicDescription
+from pylog.model import (
+    NewPartitions,
+    NewTopic,
+    PartitionDescription,
+    TopicDescription,
+    TopicPartition,
+)
 from pylog.plain_text import escaped
 
 if TYPE_CHECKING:
@@ -227,7 +235,7 @@ def _faults(row: Mapping[str, Any]) -> str:
     help="Only partitions with just as many in-sync replicas as acks=all needs.",
 )
 @with_settings
-def describe(settings: Settings, /, names: tuple[str, ...], **filters: bool) -> None:
+def describe(settings: Settings, /, names: tuple[str, ...], **filters: bool) -> int:
     """Show settings, leader and replicas; of all topics when none is named. With several of the
     options, what any of them takes.
 
@@ -237,7 +245,7 @@ def describe(settings: Settings, /, names: tuple[str, ...], **filters: bool) -> 
     """
     asked = [_FILTERS[name] for name, wanted in filters.items() if wanted]
     with settings.admin() as admin:
-        found = admin.describe_topics(list(names) or None)
+        found, status = answered(lambda: admin.describe_topics(list(names) or None))
         entries = _settings_of(
             admin, found, needed=filters["under_min_isr"] or filters["at_min_isr"]
         )
@@ -248,12 +256,15 @@ def describe(settings: Settings, /, names: tuple[str, ...], **filters: bool) -> 
     if asked:
         chosen = [topic for topic in chosen if topic.partitions]
     configs = {name: _own(of_topic) for name, of_topic in entries.items()}
+    if not found and status:
+        return status
     if settings.as_json:
         print_json(
             [{**dataclasses.asdict(topic), "configs": configs.get(topic.name)} for topic in chosen]
         )
     elif chosen:
         _print_topics(chosen, found, configs)
+    return status
 
 
 _FILTERS: Final[Mapping[str, Callable[[PartitionDescription, int], bool]]] = {
@@ -429,19 +440,20 @@ def delete(settings: Settings, names: tuple[str, ...]) -> None:
     "--at",
     default="latest",
     show_default=True,
-    metavar="earliest|latest|max_timestamp|MS",
-    help="Which: the first, the end, that of the largest timestamp, or the first at a time.",
+    metavar="earliest|latest|max_timestamp|MS|TIME",
+    help="Which: the first, the end, that of the largest timestamp, or the first at a time (ms "
+    "since 1970, or 2024-01-31T12:00).",
 )
 @with_settings
-def offsets(settings: Settings, names: tuple[str, ...], at: str) -> None:
+def offsets(settings: Settings, names: tuple[str, ...], at: str) -> int:
     """Show an offset of each partition."""
-    spec: str | int = int(at) if at.isascii() and at.isdigit() else at
-    from pylog.model import TopicPartition
-
+    spec = _offset_spec(at)
     with settings.admin() as admin:
-        found = admin.describe_topics(names)
+        found, status = answered(lambda: admin.describe_topics(names))
         wanted = [TopicPartition(t.name, p.partition) for t in found.values() for p in t.partitions]
-        listed = admin.list_offsets(dict.fromkeys(wanted, spec))
+        listed, missed = answered(lambda: admin.list_offsets(dict.fromkeys(wanted, spec)))
+    if not listed and (status or missed):
+        return 1
     rows = [
         (
             tp.topic,
@@ -455,4 +467,27 @@ def offsets(settings: Settings, names: tuple[str, ...], at: str) -> None:
     if settings.as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
-        print_table(columns, rows)
+        print_table(columns, ((*row[:3], time_shown(row[3])) for row in rows))
+    return status or missed
+
+
+def _offset_spec(text: str) -> str | int:
+    if text in _OFFSET_SPECS:
+        return _OFFSET_SPECS[text]
+    try:
+        return moment_ms(text)
+    except ValueError:
+        raise click.UsageError(
+            f"--at {text}: give earliest, latest, max_timestamp, milliseconds since 1970, or a "
+            "time such as 2024-01-31T12:00"
+        ) from None
+
+
+_OFFSET_SPECS: Final[Mapping[str, str]] = {
+    **{name: name for name in ("earliest", "latest", "max_timestamp")},
+    "-1": "latest",
+    "-2": "earliest",
+    "-3": "max_timestamp",
+    "max-timestamp": "max_timestamp",
+}
+"""Also as Kafka's kafka-get-offsets writes them."""

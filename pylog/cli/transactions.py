@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +15,7 @@ from pylog.cli.context import (
     telling_outcomes,
     with_settings,
 )
-from pylog.cli.moments import SPANS, span_ms
+from pylog.cli.moments import SPANS, span_ms, time_shown
 from pylog.clock import SYSTEM_CLOCK
 from pylog.config import INT_MAX, LONG_MAX
 from pylog.model import TopicPartition
@@ -96,7 +95,7 @@ def producers(settings: Settings, topic: str, partition: int | None) -> None:
          "open since offset"),
         (
             (tp, one.producer_id, one.producer_epoch, one.last_sequence,
-             _time(one.last_timestamp_ms), one.coordinator_epoch, one.start_offset)
+             time_shown(one.last_timestamp_ms), one.coordinator_epoch, one.start_offset)
             for tp, each in found.items()
             for one in each
         ),
@@ -202,7 +201,7 @@ def _show_hanging(settings: Settings, found: Iterable[HangingTransaction]) -> No
          "transactional id"),
         (
             (*each.partition, each.producer.start_offset, each.producer.producer_id,
-             each.producer.producer_epoch, _time(each.producer.last_timestamp_ms),
+             each.producer.producer_epoch, time_shown(each.producer.last_timestamp_ms),
              each.transactional_id)
             for each in found
         ),
@@ -224,13 +223,3 @@ def _age(since_ms: int | None) -> str | None:
     if since_ms is None:
         return None
     return f"{max(SYSTEM_CLOCK.wall_ms() - since_ms, 0) / 1000:.1f} s"
-
-
-def _time(timestamp_ms: int | None) -> str | None:
-    if timestamp_ms is None:
-        return None
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-    except (OverflowError, ValueError):  # a record may have any time
-        return f"{timestamp_ms} ms"
-    return moment.isoformat(timespec="milliseconds")

@@ -278,3 +278,46 @@ def test_wrong_plans_are_told(cluster: FakeCluster, run: Run, tmp_path: Path) ->
     assert status == 1
     assert err.startswith("pylog: BROKER_ID_NOT_REGISTERED: no broker 7 is registered. `pylog ")
     assert run("reassign", "plan", "a", "--brokers", "x")[0] == 2
+
+
+def test_what_is_there_is_shown_beside_what_is_not(cluster: FakeCluster, run: Run) -> None:
+    cluster.create_topic("a")
+    for command in ("describe", "offsets"):
+        status, out, err = run("topics", command, "a", "nope", "neither", "--json")
+        assert status == 1
+        assert '"a"' in out
+        assert [json.loads(line)["error"] for line in err.splitlines()] == [
+            "UNKNOWN_TOPIC_OR_PARTITION"
+        ] * 2
+        status, out, err = run("topics", command, "nope", "neither")
+        assert (status, out) == (1, "")
+        assert [line.split(":")[1] for line in err.splitlines()] == [
+            " UNKNOWN_TOPIC_OR_PARTITION"
+        ] * 2
+    for command in ("describe", "members"):
+        status, out, err = run("groups", command, "nope", "neither")
+        assert (status, out) == (1, "")
+        assert [line.split(":")[1] for line in err.splitlines()] == [" GROUP_ID_NOT_FOUND"] * 2
+
+
+@pytest.mark.parametrize(
+    ("at", "offset"),
+    [
+        ("latest", "2"), ("-1", "2"), ("earliest", "0"), ("-2", "0"),
+        ("1970-01-01T00:00:01", "1"), ("1000", "1"),
+    ],
+)  # fmt: skip
+def test_offsets_at_ends_and_times(
+    cluster: FakeCluster, run: Run, monkeypatch: pytest.MonkeyPatch, at: str, offset: str
+) -> None:
+    cluster.create_topic("a")
+    lines = b'{"value": "x", "timestamp": 5}\n{"value": "y", "timestamp": 1000}\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    assert run("produce", "a", "--input", "json")[0] == 0
+    status, out, _ = run("topics", "offsets", "a", "--at", at)
+    assert (status, out.splitlines()[-1].split()[:3]) == (0, ["a", "0", offset])
+
+
+def test_an_offset_that_is_none(cluster: FakeCluster, run: Run) -> None:
+    status, _, err = run("topics", "offsets", "a", "--at", "noon")
+    assert (status, "--at noon: give earliest, latest, max_timestamp, milli" in err) == (2, True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pylog.cli.moments import span_ms
+from pylog.cli.moments import span_ms, time_shown
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
@@ -35,3 +35,9 @@ def test_texts_that_are_no_span(text: str) -> None:
 def test_a_span_beyond_all_time() -> None:
     with pytest.raises(ValueError, match="longer than any time"):
         span_ms("99999999999d")
+
+
+def test_times_for_people() -> None:
+    assert time_shown(None) is None
+    assert time_shown(1_706_702_400_123) == "2024-01-31T12:00:00.123+00:00"
+    assert time_shown(2**62) == f"{2**62} ms"
