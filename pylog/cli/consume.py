@@ -8,7 +8,14 @@ from typing import IO, TYPE_CHECKING, Final, Literal
 
 import click
 
-from pylog.cli.context import Seconds, Settings, client_settings, complete_topics, with_settings
+from pylog.cli.context import (
+    BYTES,
+    Seconds,
+    Settings,
+    client_settings,
+    complete_topics,
+    with_settings,
+)
 from pylog.cli.moments import moment_ms
 from pylog.cli.shared_records import SHARE_OPTIONS, print_shared
 from pylog.clock import SYSTEM_CLOCK
@@ -64,13 +71,14 @@ _OPTIONS: Final = ("auto_offset_reset", "isolation_level", "group_id", "bootstra
 @click.option(
     "--format",
     "layout",
+    type=BYTES,
     default="%v\\n",
     show_default=True,
     help="%k key, %v value, %t topic, %p partition, %o offset, %T timestamp, %h headers, %K and %V "
     "lengths, %% a percent sign; \\n \\t \\r \\0 \\\\ \\xHH.",
 )
-@click.option("--null", "null_text", metavar="TEXT", default="", help="How to print a null key or "
-              "value. Default: as nothing.")  # fmt: skip
+@click.option("--null", "null_text", type=BYTES, metavar="TEXT", default="",
+              help="How to print a null key or value. Default: as nothing.")  # fmt: skip
 @click.option(
     "--isolation-level",
     type=click.Choice(["read_uncommitted", "read_committed"]),
@@ -121,14 +129,17 @@ def consume(
         return 0
     # Messages of the last poll beyond `max_messages` are neither printed nor committed.
     commits_here = group is not None and max_messages is not None
+    taken = (*_OPTIONS, "enable_auto_commit") if commits_here else _OPTIONS
+    config = client_settings(configs, taken)
+    if commits_here:
+        config["enable_auto_commit"] = False
     with Consumer(
         **settings.client(),
         group_id=group,
         # Between the end and the end there is nothing to print.
         auto_offset_reset="earliest" if from_beginning or until_end else "latest",
         isolation_level=isolation_level,
-        enable_auto_commit=False if commits_here else None,
-        **client_settings(configs, (*_OPTIONS, "enable_auto_commit") if commits_here else _OPTIONS),
+        **config,
     ) as consumer:
         known = consumer.partitions_for(topic)
         partitions = [TopicPartition(topic, n) for n in dict.fromkeys(numbers or known)]

@@ -50,6 +50,13 @@ class Seconds(click.FloatRange):
         return float(number)
 
 
+class Bytes(click.types.StringParamType):
+    """A text that stands for bytes, whatever they are; other texts must be UTF-8."""
+
+
+BYTES: Final = Bytes()
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The global options."""
@@ -115,6 +122,9 @@ def with_settings(command: Callable[Concatenate[Settings, P], Any]) -> Callable[
     ) -> Any:
         settings = ctx.find_object(Settings)
         assert settings is not None
+        for parameter in ctx.command.params:
+            if parameter.type is click.STRING and parameter.name in kwargs:
+                kwargs[parameter.name] = _in_utf8(kwargs[parameter.name], ctx, parameter)
         return command(
             replace(
                 settings,
@@ -128,6 +138,18 @@ def with_settings(command: Callable[Concatenate[Settings, P], Any]) -> Callable[
         )
 
     return run
+
+
+def _in_utf8(given: Any, ctx: click.Context, parameter: click.Parameter) -> Any:
+    """A text, or several, also where the locale cannot read the bytes that it came as."""
+    if isinstance(given, tuple):
+        return tuple(_in_utf8(each, ctx, parameter) for each in given)
+    if not isinstance(given, str):
+        return given
+    try:
+        return os.fsencode(given).decode()
+    except UnicodeError:
+        raise click.BadParameter(f"{given!r} is no text in UTF-8.", ctx, parameter) from None
 
 
 def complete_topics(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:

@@ -13,6 +13,7 @@ import click
 from pylog import errors
 from pylog.cli import failures
 from pylog.cli.context import (
+    BYTES,
     Settings,
     client_settings,
     complete_topics,
@@ -120,10 +121,14 @@ class _Tally:
 @click.argument("topic", shell_complete=complete_topics)
 @click.argument("file", type=click.File("rb"), default="-")
 @click.option(
-    "--key-separator", metavar="TEXT", help="Split each line at its first TEXT: key, then value."
+    "--key-separator",
+    type=BYTES,
+    metavar="TEXT",
+    help="Split each line at its first TEXT: key, then value.",
 )
 @click.option(
     "--headers",
+    type=BYTES,
     metavar="NAME=VALUE[,...]",
     multiple=True,
     help="Headers of every record; may be repeated.",
@@ -131,7 +136,9 @@ class _Tally:
 @click.option("--partition", type=int, help="Default: by key, or spread without one.")
 @ACKS
 @COMPRESSION
-@click.option("--null-marker", metavar="TEXT", help="A key or value that is TEXT is sent as null.")
+@click.option(
+    "--null-marker", type=BYTES, metavar="TEXT", help="A key or value that is TEXT is sent as null."
+)
 @click.option(
     "--input",
     "layout",

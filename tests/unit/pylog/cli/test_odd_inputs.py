@@ -63,6 +63,45 @@ def test_streams(
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ("consume", "t", "--group", "\udcff"),
+        ("consume", "t", "--share-group", "\udcff"),
+        ("produce", "\udcff"),
+        ("groups", "describe", "g", "\udcff"),
+        ("groups", "reset-offsets", "\udcff", "--topic", "t", "--to-latest"),
+        ("configs", "describe", "group", "\udcff"),
+        ("configs", "alter", "topic", "t", "--set", "retention.ms=\udcff"),
+        ("transactions", "describe", "\udcff"),
+        ("sinks", "abort", "\udcff", "s"),
+    ],
+    ids=" ".join,
+)
+def test_names_are_text(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    assert main(["-b", cluster.bootstrap_servers[0], *arguments]) == 2
+    assert "\\udcff' is no text in UTF-8." in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_names_in_utf8_need_no_locale(shell: Callable[[str], tuple[int, bytes, bytes]]) -> None:
+    locale = "LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0"
+    status, _, err = shell(f"{locale} pylog groups describe \u00e9 --json")
+    assert (status, b"there is no group '\\u00e9'" in err.replace(b"\\\\", b"\\")) == (1, True)
+
+
+def test_settings_of_a_consumer_that_commits_by_itself(
+    cluster: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = ("-b", cluster.bootstrap_servers[0], "consume", "t", "--group", "g")
+    asked = ("--config", "enable.auto.commit=perhaps", "--timeout", "0")
+    assert main([*at, *asked]) == 1
+    assert "enable_auto_commit='perhaps': it must be true or false" in capsys.readouterr().err
+    assert main([*at, *asked, "--max-messages", "1"]) == 2
+    assert "there is an option of the command for it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
         (("consume", "t", "--offset", HUGE), 2, "beyond 64 bits"),
