@@ -104,7 +104,8 @@ def consume(
     isolation_level: Literal["read_uncommitted", "read_committed"],
     configs: tuple[str, ...],
 ) -> int:
-    """Print the records of TOPIC as they come. Bytes come out as they are.
+    """Print the records of TOPIC as they come. Bytes come out as they are; on a terminal, what it
+    would obey is escaped.
 
     With --json one object a line; bytes are texts, or {"base64": ...} where they are not UTF-8.
 
@@ -166,7 +167,9 @@ def _layout(settings: Settings, layout: str, null_text: str) -> Callable[[Record
     from pylog.cli.record_format import as_json, compile_format
 
     try:
-        return as_json if settings.as_json else compile_format(layout, null_text)
+        if settings.as_json:
+            return as_json
+        return compile_format(layout, null_text, on_terminal=sys.stdout.isatty())
     except ValueError as error:
         raise click.UsageError(f"--format {layout}: {error}") from error
 

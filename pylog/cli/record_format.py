@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from pylog.plain_text import escaped_json
 from pylog.records.record import Record
 
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
@@ -31,10 +32,13 @@ FIELDS_HELP: Final = (
 )
 
 
-def compile_format(text: str, null: str = "") -> Callable[[Record], bytes]:
+def compile_format(
+    text: str, null: str = "", *, on_terminal: bool = False
+) -> Callable[[Record], bytes]:
     r"""A printer for a format such as `%k\t%v\n`; ValueError names what is wrong in it.
 
-    A null key or value is printed as `null`; keys and values come out byte for byte.
+    A null key or value is printed as `null`; keys and values come out byte for byte, but for what a
+    terminal would obey where that is `on_terminal`.
     """
     nothing = os.fsencode(null)
     fields = {
@@ -42,6 +46,8 @@ def compile_format(text: str, null: str = "") -> Callable[[Record], bytes]:
         "k": lambda r: nothing if r.key is None else r.key,
         "v": lambda r: nothing if r.value is None else r.value,
     }
+    if on_terminal:
+        fields |= {name: _visible(fields[name]) for name in ("k", "v", "h")}
     parts: list[bytes | Callable[[Record], bytes]] = []
     tokens = re.findall(r"([^\\%]+)|\\(x[0-9a-fA-F]{2}|.?)|%(.?)", text, re.DOTALL)
     for literal, escape, field in tokens:
@@ -62,8 +68,26 @@ def compile_format(text: str, null: str = "") -> Callable[[Record], bytes]:
     )
 
 
+def _visible(field: Callable[[Record], bytes]) -> Callable[[Record], bytes]:
+    """The field with escapes in place of bytes that are no text, and of all that `escaped` escapes;
+    values of several lines stay so.
+    """
+
+    def read(record: Record) -> bytes:
+        said = field(record).decode(errors="backslashreplace")
+        if said.isprintable():
+            return said.encode()
+        return "".join(
+            c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in said
+        ).encode()
+
+    return read
+
+
 def as_json(record: Record) -> bytes:
-    """One line: bytes as UTF-8 text, or `{"base64": ...}` where they are not UTF-8."""
+    """One line: bytes as UTF-8 text, or `{"base64": ...}` where they are not UTF-8. What a terminal
+    would obey is escaped, which means the same in JSON.
+    """
     line = json.dumps(
         {
             "topic": record.topic,
@@ -76,7 +100,7 @@ def as_json(record: Record) -> bytes:
         },
         ensure_ascii=False,
     )
-    return line.encode() + b"\n"
+    return escaped_json(line).encode() + b"\n"
 
 
 def _text(data: bytes | None) -> str | dict[str, str] | None:

@@ -14,7 +14,7 @@ from pylog.cli import context
 from pylog.cli import progress as progress_module
 from pylog.cli.main import COMMANDS, NOT_OFFERED, WITH_BROKERS, cli, main
 from pylog.cli.progress import progress
-from pylog.cli.record_format import compile_format
+from pylog.cli.record_format import as_json, compile_format
 from pylog.cli.record_input import Line, json_reader, text_reader
 from pylog.records.record import Record
 from tests.fakes.fake_cluster import FakeCluster
@@ -221,6 +221,27 @@ def test_formats(layout: str, shown: bytes) -> None:
 def test_nulls() -> None:
     assert compile_format("%k|%v|%K")(_record(None, None)) == b"||-1"
     assert compile_format("%k|%v", "NULL")(_record(None, b"")) == b"NULL|"
+
+
+def test_what_a_terminal_would_obey() -> None:
+    show = compile_format("%k|%v|%h\x1b\n", on_terminal=True)
+    record = Record.of(
+        "t",
+        1,
+        7,
+        99,
+        key=b"\x1b[2J\xff",
+        value="\u00e4\n\tb\r\x9b\u202e".encode(),
+        headers=[("\x07", b"\0")],
+    )
+    assert show(record) == (
+        b"\\x1b[2J\\xff|" + "\u00e4\n\tb".encode() + rb"\r\x9b\u202e|\x07=\x00" + b"\x1b\n"
+    )
+    line = as_json(record)
+    assert line.decode().strip().isprintable()
+    assert json.loads(line)["value"] == "\u00e4\n\tb\r\x9b\u202e"
+    plain = Record.of("t", 1, 7, 99, key=None, value="\u00e4".encode(), headers=[])
+    assert "\u00e4".encode() in as_json(plain)
 
 
 @pytest.mark.parametrize("layout", ["%", "%z", "\\", "\\q", "\\x4", "%k\\xg0"])
