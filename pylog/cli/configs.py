@@ -16,6 +16,7 @@ from pylog.cli.context import (
     telling_outcomes,
     with_settings,
 )
+from pylog.plain_text import escaped
 
 if TYPE_CHECKING:
     from pylog.client.admin.admin_types import ConfigEntry, ConfigResource
@@ -88,7 +89,7 @@ def describe(
         if settings.as_json:
             print_json(_as_json(resource, shown))
         else:
-            click.echo(f"{resource}:" if shown else f"{resource}: nothing is set")
+            click.echo(escaped(f"{resource}:" if shown else f"{resource}: nothing is set"))
             if shown:
                 _print(shown, sources=sources)
 
@@ -172,7 +173,7 @@ def alter(
         if settings.as_json:
             print_json({"type": resource.type, "name": resource.name, "changed": not dry_run})
         else:
-            click.echo(f"{'valid for' if dry_run else 'changed'} {resource}")
+            click.echo(escaped(f"{'valid for' if dry_run else 'changed'} {resource}"))
 
     from pylog.client.admin.admin_types import config_resource
 

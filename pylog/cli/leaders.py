@@ -13,6 +13,7 @@ from pylog.cli.context import (
     telling_outcomes,
     with_settings,
 )
+from pylog.config import INT_MAX
 from pylog.model import TopicPartition
 
 
@@ -92,8 +93,8 @@ def _partitions(where: tuple[str, ...], describe: object) -> list[TopicPartition
         if not colon:
             partitions = describe(text)[text].partitions
             chosen += [TopicPartition(text, p.partition) for p in partitions]
-        elif number.isascii() and number.isdigit():
+        elif number.isascii() and number.isdigit() and int(number) <= INT_MAX:
             chosen.append(TopicPartition(topic, int(number)))
         else:
-            raise click.UsageError(f"{text}: write TOPIC:PARTITION")
+            raise click.UsageError(f"{text}: write TOPIC:PARTITION, with a number up to {INT_MAX}")
     return list(dict.fromkeys(chosen))

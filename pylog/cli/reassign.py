@@ -8,10 +8,12 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import click
 
 from pylog import errors
+from pylog.cli import failures
 from pylog.cli import reassignment_plans as plans
 from pylog.cli.amounts import size_shown
 from pylog.cli.context import (
     Settings,
+    answered,
     complete_topics,
     print_json,
     print_table,
@@ -111,7 +113,7 @@ def plan(
 @with_settings
 def execute(
     settings: Settings, plan_file: IO[str], throttle: int | None, keep_replication_factor: bool
-) -> None:
+) -> int:
     """Let the partitions of a plan begin to move; print a plan for the way back.
 
     The moves go on in the background: `pylog reassign status` tells how far they are, and takes the
@@ -126,15 +128,30 @@ def execute(
         current = _known(admin, target)
         if throttle is not None:
             _throttle(admin, plans.throttled(current, target), throttle)
-        begun: list[TopicPartition] = []
-        with telling_outcomes(lambda tp, _: begun.append(tp)):
-            admin.alter_partition_reassignments(
-                target, allow_replication_factor_change=not keep_replication_factor
-            )
-            begun += target
+        begun: Mapping[TopicPartition, None] = {}
+        try:
+            begun, status = answered(lambda: _begin(admin, target, keep_replication_factor))
+        finally:
+            if throttle is not None and not begun:
+                failures.tell(
+                    "the throttle stays: `pylog reassign cancel` of the plan takes it away"
+                )
+    if not begun:
+        return status
     click.echo(plans.written(current))
     limit = "" if throttle is None else f", with {size_shown(throttle)} a second at most"
-    click.echo(f"{len(begun)} partitions begin to move{limit}", err=True)
+    many = "1 partition begins" if len(begun) == 1 else f"{len(begun)} partitions begin"
+    failures.tell(f"{many} to move{limit}")
+    return status
+
+
+def _begin(
+    admin: AdminClient, target: plans.Plan, keep_replication_factor: bool
+) -> Mapping[TopicPartition, None]:
+    admin.alter_partition_reassignments(
+        target, allow_replication_factor_change=not keep_replication_factor
+    )
+    return dict.fromkeys(target)
 
 
 @reassign.command()
@@ -290,10 +307,10 @@ def _end_throttle(admin: AdminClient, target: plans.Plan) -> None:
     brokers = _with_any(admin, RATES, [ALL_BROKERS])
     if brokers and admin.list_partition_reassignments():
         brokers = {}
-        click.echo("other partitions move: the brokers' throttle stays", err=True)
+        failures.tell("other partitions move: the brokers' throttle stays")
     if topics or brokers:
         admin.incremental_alter_configs({**topics, **brokers})
-        click.echo("the throttle is taken away", err=True)
+        failures.tell("the throttle is taken away")
 
 
 def _with_any(

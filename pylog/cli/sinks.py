@@ -17,6 +17,7 @@ from pylog.cli.context import (
     with_settings,
 )
 from pylog.clock import SYSTEM_CLOCK
+from pylog.plain_text import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,6 +68,10 @@ def forget(settings: Settings, query_id: str, sink_id: str, yes: bool) -> None:
         confirm("If the query starts again, it writes its last batch a second time. Go on?")
     with settings.admin() as admin:
         admin.forget_sink(query_id, sink_id)
+    if settings.as_json:
+        print_json({"query_id": query_id, "sink_id": sink_id})
+    else:
+        click.echo(f"forgot sink {escaped(sink_id)} of query {escaped(query_id)}")
 
 
 # ---- showing -----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +19,7 @@ from pylog.cli.moments import SPANS, span_ms, time_shown
 from pylog.clock import SYSTEM_CLOCK
 from pylog.config import INT_MAX, LONG_MAX
 from pylog.model import TopicPartition
+from pylog.plain_text import escaped
 
 if TYPE_CHECKING:
     from pylog.client.admin.transaction_types import (
@@ -132,6 +133,7 @@ def abort(
             raise click.UsageError("give a transactional id, or options of a partition, not both")
         with settings.admin() as admin:
             admin.abort_transaction(transactional_id)
+        _tell_aborted(settings, {"transactional_id": transactional_id}, transactional_id)
         return
     if topic is None or partition is None or (start_offset is None) == (producer_id is None):
         raise click.UsageError(
@@ -141,6 +143,20 @@ def abort(
         admin.abort_transaction(
             TopicPartition(topic, partition), start_offset=start_offset, producer_id=producer_id
         )
+    place = {"topic": topic, "partition": partition}
+    given = {"start_offset": start_offset, "producer_id": producer_id}
+    _tell_aborted(
+        settings,
+        place | {name: number for name, number in given.items() if number is not None},
+        str(TopicPartition(topic, partition)),
+    )
+
+
+def _tell_aborted(settings: Settings, what: Mapping[str, object], name: str) -> None:
+    if settings.as_json:
+        print_json(what)
+    else:
+        click.echo(f"aborted the transaction of {escaped(name)}")
 
 
 @transactions.command(name="find-hanging")

@@ -326,7 +326,9 @@ def test_the_command_line_looks_at_sinks(
     assert topic in run("transactions", "list", "--state", "Ongoing")
     assert run("sinks", "abort", topic, "orders") == "1 attempt aborted\n"
     assert json.loads(run("sinks", "abort", "--json", topic, "orders"))["aborted"] == 0
-    assert run("sinks", "forget", topic, "orders", "--yes") == ""
+    assert run("sinks", "forget", topic, "orders", "--yes") == (
+        f"forgot sink orders of query {topic}\n"
+    )
     assert json.loads(run("sinks", "list", "--json", "--query", topic)) == []
     unknown = ["sinks", "forget", topic, "x", "--yes", "-b", cluster.bootstrap_servers]
     assert main(unknown) == 1

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pylog import errors
 from pylog.cli import consume
 from pylog.cli.main import main
 from tests.fakes.fake_cluster import FakeCluster
@@ -247,7 +248,7 @@ def test_partitions_are_moved(cluster: FakeCluster, run: Run, tmp_path: Path) ->
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": target}))
     status, out, err = run("reassign", "execute", str(plan), "--throttle", "1000")
-    assert (status, err) == (0, "2 partitions begin to move, with 1000 B a second at most")
+    assert (status, err) == (0, "pylog: 2 partitions begin to move, with 1000 B a second at most")
     assert [item["replicas"] for item in json.loads(out)["partitions"]] == [[1], [2]]
     assert cluster.configs[0, ""] == {
         "leader.replication.throttled.rate": "1000",
@@ -321,3 +322,37 @@ def test_offsets_at_ends_and_times(
 def test_an_offset_that_is_none(cluster: FakeCluster, run: Run) -> None:
     status, _, err = run("topics", "offsets", "a", "--at", "noon")
     assert (status, "--at noon: give earliest, latest, max_timestamp, milli" in err) == (2, True)
+
+
+def test_the_way_back_of_moves_that_begin_is_printed_beside_those_that_do_not(
+    cluster: FakeCluster, run: Run, tmp_path: Path
+) -> None:
+    cluster.create_topic("a", 2)
+    target = [{"topic": "a", "partition": n, "replicas": [2]} for n in (0, 1)]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": target}))
+    cluster.item_faults.extend([errors.InvalidReplicaAssignment.code])
+    status, out, err = run("reassign", "execute", str(plan), "--json")
+    assert status == 1
+    assert [item["partition"] for item in json.loads(out)["partitions"]] == [0, 1]
+    told = [json.loads(line) for line in err.splitlines()]
+    assert [each.get("error") for each in told] == ["INVALID_REPLICA_ASSIGNMENT", None]
+    assert told[1]["message"] == "1 partition begins to move"
+    plan.write_text(json.dumps({"version": 1, "partitions": target[:1]}))
+    cluster.item_faults.extend([0, 0, errors.InvalidReplicaAssignment.code])
+    status, out, err = run("reassign", "execute", str(plan), "--throttle", "5")
+    assert (status, out) == (1, "")
+    assert err.splitlines()[0].startswith("pylog: the throttle stays: `pylog reassign cancel`")
+
+
+def test_a_partition_beyond_all_numbers(cluster: FakeCluster, run: Run) -> None:
+    status, _, err = run("leaders", "elect", f"a:{10**20}")
+    assert (status, err.splitlines()[-1]) == (
+        2, f"Error: a:{10**20}: write TOPIC:PARTITION, with a number up to 2147483647"
+    )  # fmt: skip
+
+
+def test_a_group_in_a_head_moves_no_cursor(cluster: FakeCluster, run: Run) -> None:
+    assert run("configs", "describe", "group", "g\x9b2J", "--changed")[1].startswith(
+        r"group g\x9b2J: nothing"
+    )
