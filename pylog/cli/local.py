@@ -88,6 +88,8 @@ def local(
     """
     config = read_properties(config_file) if config_file is not None else {}
     config |= key_values(configs, "--config")
+    if len(racks) > brokers:
+        raise click.UsageError(f"--rack: {len(racks)} racks, but --brokers is {brokers}")
     if daemon:
         if data_dir is None:
             raise click.UsageError("--daemon needs --data-dir: nobody would remove the folder")

@@ -1,7 +1,7 @@
 """Entry point of the `pylog` command: finds commands, and turns errors into one line and a status.
 
 Status 0 only on success, 1 for an error, 2 for wrong usage, 130 after Ctrl-C, 141 when the reader
-of the output went away.
+of the output went away, 143 after SIGTERM (`__main__.py`).
 """
 
 from __future__ import annotations

@@ -72,6 +72,20 @@ def test_a_session_from_an_empty_folder_to_consumed_records(tmp_path: Path) -> N
         reading.send_signal(signal.SIGINT)
         assert reading.wait(20) == 130
         reading.stdout.close()
+
+        # SIGTERM: the group is left.
+        reading = subprocess.Popen(
+            [sys.executable, "-m", "pylog.cli", *at, "consume", "t", "--group", "g",
+             "--from-beginning"],
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert reading.stdout is not None
+        assert reading.stdout.readline() == b"one\n"
+        reading.terminate()
+        assert reading.wait(20) == 143
+        reading.stdout.close()
+        (group,) = json.loads(run(*at, "groups", "describe", "g", "--json").stdout)
+        assert (group["state"], group["members"]) == ("Empty", [])
     finally:
         local.send_signal(signal.SIGINT)
         assert local.wait(30) == 0
@@ -208,6 +222,7 @@ def test_wrong_settings_of_a_cluster_are_one_line(tmp_path: Path) -> None:
         (("--config", "log.roll.hours=8"), "is not taken: set log.roll.ms"),
         (("--config", "log.segment.bytes=5"), "log.segment.bytes='5'"),
         (("--config", "num.partitions"), "write KEY=VALUE"),
+        (("--rack", "a", "--rack", "b"), "--rack: 2 racks, but --brokers is 1"),
     ):
         done = run("local", "--data-dir", str(tmp_path / "data"), *given)
         assert done.returncode in (1, 2)

@@ -204,9 +204,9 @@ def test_the_command_line_finds_and_aborts(shell: Shell) -> None:
     assert (found["topic"], found["partition"], found["start_offset"]) == ("t", 2, 12)
     assert "77" in shell("find-hanging", "--topic", "t")
     where = ("--topic", "t", "--partition", "2")
-    shell("abort", *where, "--start-offset", "12")
+    assert shell("abort", *where, "--start-offset", "12") == "aborted the transaction of t-2\n"
     assert json.loads(shell("find-hanging", "--json")) == []
-    shell("abort", "open")
+    assert json.loads(shell("abort", "open", "--json")) == {"transactional_id": "open"}
     assert json.loads(shell("list", "--json", "--state", "Ongoing")) == []
     for wrong in (
         (),
