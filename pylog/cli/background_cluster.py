@@ -11,10 +11,13 @@ from typing import IO, Final
 
 import click
 
+from pylog import errors
 from pylog.cli.context import Settings, print_json
 from pylog.private_folders import make_private
 
 LOG_TAIL_BYTES: Final = 2_000
+READY: Final = "pylog ready: "
+"""So begins the line, for people, of a cluster that is ready."""
 
 
 def start_in_background(
@@ -26,29 +29,35 @@ def start_in_background(
     config: Mapping[str, str],
 ) -> int:
     """The exit status: 0 when the cluster is ready, and goes on without this process."""
-    make_private(data_dir / "logs")
+    try:
+        make_private(data_dir / "logs")
+    except OSError as error:
+        raise errors.InvalidConfig(
+            f"--data-dir {data_dir} cannot be used: {error.strerror}; give another folder"
+        ) from error
     log = data_dir / "logs" / "local.log"
     command = [
-        sys.executable, "-m", "pylog.cli.main", "local", "--json",
+        sys.executable, "-m", "pylog.cli.main", "local",
         "--brokers", str(brokers), "--data-dir", str(data_dir),
     ]  # fmt: skip
+    command += ["--json"] if settings.as_json else []  # the form of its errors, too
     command += ["--listen", listen] if listen is not None else []
     for rack in racks:
         command += ["--rack", rack]
     for name, value in config.items():
         command += ["--config", f"{name}={value}"]
-    with log.open("ab") as errors_to:
-        began = errors_to.tell()
+    with log.open("ab") as log_file:
+        began = log_file.tell()
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=errors_to,
+            stderr=log_file,
             start_new_session=True,
         )
     assert process.stdout is not None
     try:
-        ready = _first_line(process.stdout)
+        ready = _ready(_first_line(process.stdout))
     except BaseException:  # Ctrl-C, say: what is not ready yet is not wanted any more
         process.terminate()
         process.wait()
@@ -61,19 +70,29 @@ def start_in_background(
         print_json(ready)
     else:
         click.echo(
-            f"pylog ready: brokers={ready['brokers']} bootstrap={ready['bootstrap_servers']} "
+            f"{READY}brokers={ready['brokers']} bootstrap={ready['bootstrap_servers']} "
             f"pid={process.pid} log={log}; `kill {process.pid}` stops it"
         )
     return 0
 
 
-def _first_line(output: IO[bytes]) -> dict[str, object] | None:
-    """The line that the command prints when it is ready, parsed; None when it ends before. The pipe
-    is closed then: the command writes nothing more into it.
+def _first_line(output: IO[bytes]) -> str:
+    """The line that the command prints when it is ready; empty when it ends before. The pipe is
+    closed then: the command writes nothing more into it.
     """
     with output:
-        line = output.readline()
-    return json.loads(line) if line else None
+        return output.readline().decode()
+
+
+def _ready(line: str) -> dict[str, object] | None:
+    """What the line of a command tells that is ready, in words or as JSON; None without a line."""
+    if not line:
+        return None
+    if not line.startswith(READY):
+        told: dict[str, object] = json.loads(line)
+        return told
+    said = dict(part.split("=", 1) for part in line.removeprefix(READY).split())
+    return {"bootstrap_servers": said["bootstrap"], "brokers": int(said["brokers"])}
 
 
 def _tail(log: Path, began: int) -> str:

@@ -13,7 +13,7 @@ import click
 
 from pylog import errors
 from pylog.cli import failures
-from pylog.cli.background_cluster import start_in_background
+from pylog.cli.background_cluster import READY, start_in_background
 from pylog.cli.context import Settings, key_values, print_json, with_settings
 from pylog.cli.restarts import STARTS_MAX, GiveUp, Restarts, StartAgain, TellEnded
 from pylog.clock import SYSTEM_CLOCK
@@ -112,7 +112,7 @@ def local(
         else:
             also = "" if pages is None else f" console={pages}"
             ready = f"brokers={brokers} bootstrap={cluster.bootstrap_servers}{also}"
-            click.echo(f"pylog ready: {ready}")
+            click.echo(f"{READY}{ready}")
         sys.stdout.flush()
         return _watch(cluster, stop)
 

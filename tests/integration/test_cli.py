@@ -121,6 +121,14 @@ def test_a_cluster_runs_in_the_background_with_a_properties_file(tmp_path: Path)
     assert (done.returncode, b"--daemon needs --data-dir" in done.stderr) == (2, True)
     done = run("local", "--config-file", str(tmp_path / "none"))
     assert done.returncode == 2
+    wrong = ("local", "--daemon", "--data-dir", str(tmp_path / "other"), "--config", "nonsense=1")
+    words = "the controller: unknown broker setting nonsense"
+    assert run(*wrong).stderr.decode() == f"pylog: INVALID_CONFIG: {words}\n"
+    assert json.loads(run(*wrong, "--json").stderr)["message"] == words
+    done = run(
+        "local", "--daemon", "--data-dir", str(tmp_path / "data" / "logs" / "local.log" / "x")
+    )
+    assert b"cannot be used: Not a directory; give another folder" in done.stderr
 
 
 def children(parent: int, module: str) -> list[int]:
