@@ -53,7 +53,7 @@ def docs(settings: Settings, page: str | None, serve: str | None) -> int:
             raise click.UsageError("--serve shows all pages; leave PAGE out")
         return _serve(settings, folder, serve)
     if page is not None:
-        _print_page(folder, page)
+        _print_page(settings, folder, page)
         return 0
     found = {"documentation": str(folder), "notebooks": str(folder / "notebooks")}
     if settings.as_json:
@@ -84,18 +84,21 @@ def _pages(folder: Path) -> dict[str, Path]:
     return {path.stem.lower(): path for path in found if path.is_file()}
 
 
-def _print_page(folder: Path, name: str) -> None:
+def _print_page(settings: Settings, folder: Path, name: str) -> None:
     pages = _pages(folder)
     path = pages.get(name.lower().removesuffix(".md"))
     if path is None:
         raise click.UsageError(f"there is no page {name!r}; there are {', '.join(sorted(pages))}")
+    if settings.as_json:
+        print_json({"page": path.stem.lower(), "text": path.read_text(encoding="utf-8")})
+        return
     if is_plain(sys.stdout):
-        click.echo(path.read_text())
+        click.echo(path.read_text(encoding="utf-8"))
         return
     from rich.console import Console
     from rich.markdown import Markdown
 
-    Console().print(Markdown(path.read_text()))
+    Console().print(Markdown(path.read_text(encoding="utf-8")))
 
 
 def _serve(settings: Settings, folder: Path, address: str) -> int:
@@ -107,7 +110,7 @@ def _serve(settings: Settings, folder: Path, address: str) -> int:
     try:
         server = DocumentationServer(folder, int(number))
     except OSError as error:
-        raise errors.BrokerNotAvailable(
+        raise click.ClickException(
             f"--serve {address}: {error.strerror}; choose another port, or 0 for a free one"
         ) from None
     with server:
@@ -147,9 +150,9 @@ class _Pages(BaseHTTPRequestHandler):
         if path.is_dir():
             self._answer(_shown(_listing(path, self.server.folder), path.name))
         elif path.suffix == ".md":
-            self._answer(_shown(path.read_text(), path.stem))
+            self._answer(_shown(path.read_text(encoding="utf-8"), path.stem))
         else:
-            self._answer(path.read_text(), "text/plain")
+            self._answer(path.read_text(encoding="utf-8"), "text/plain")
 
     def _allowed(self, asked: str) -> Path | None:
         """The page or folder that is asked for, if it is one of ours."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -35,7 +36,22 @@ def test_it_says_where_they_are(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", ["operating", "Operating.md"])
 def test_a_page(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["docs", name]) == 0
-    assert capsys.readouterr().out == (ROOT / "docs" / "operating.md").read_text() + "\n"
+    text = (ROOT / "docs" / "operating.md").read_text()
+    assert capsys.readouterr().out == text + "\n"
+    assert main(["docs", name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"page": "operating", "text": text}
+
+
+def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["docs", "--serve", address]) == 1
+    assert capsys.readouterr().err == (
+        f"pylog: --serve {address}: Address already in use; choose another port, or 0 for a free "
+        "one\n"
+    )
 
 
 @pytest.mark.parametrize(

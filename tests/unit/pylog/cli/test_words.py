@@ -131,6 +131,8 @@ def test_completion_scripts(shell: str, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert f"_PYLOG_COMPLETE={shell}_complete" in script
+    assert main(["completion", shell, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"shell": shell, "script": script[:-1]}
     assert main(["completion", "csh"]) == 2
 
 
