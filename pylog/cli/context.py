@@ -36,6 +36,8 @@ WAIT_S: Final = 1.0
 COMPLETION_SECONDS_MAX: Final = 1.0
 NUMBER_MAX: Final = 1e6
 TRY_AGAIN_S: Final = 0.2
+COLUMN_GAP: Final = 3
+"""Between two columns of a table."""
 
 
 class Seconds(click.FloatRange):
@@ -245,6 +247,11 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     return table
 
 
+def _least_width(columns: Sequence[str]) -> int:
+    """Of a table in which no word of a head is broken."""
+    return sum(max(map(len, column.split())) + COLUMN_GAP for column in columns)
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """A table for people: as wide as its contents when the output is not a terminal."""
     from rich.console import Console
@@ -252,7 +259,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     table = table_of(columns, rows)
     if sys.stdout.isatty():
         plain = is_plain(sys.stdout)
-        Console(force_terminal=True, color_system=None if plain else "auto").print(table)
+        console = Console(force_terminal=True, color_system=None if plain else "auto")
+        # In a narrower terminal heads are single letters below each other, and cells are empty:
+        # it breaks the lines itself.
+        console.width = max(console.width, _least_width(columns))
+        console.print(table)
         return
     wide = Console(width=10_000, color_system=None)
     with wide.capture() as captured:

@@ -95,6 +95,23 @@ def test_a_terminal_gets_its_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ESCAPE in written()
 
 
+@pytest.mark.parametrize("columns", ["1", "10", "30"])
+def test_a_narrow_terminal_shows_whole_words(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    written = at_screen(monkeypatch, {"TERM": "dumb"}, tty=True)
+    print_table(("topic", "partition", "lag s"), [("flights", 7, "12.5")])
+    head, _, row, *more = [line.split() for line in written().splitlines()]
+    if columns == "30":
+        assert (head, row, more) == (
+            ["topic", "partition", "lag", "s"],
+            ["flights", "7", "12.5"],
+            [],
+        )
+    else:
+        assert "partition" in written()
+        assert "7" in row
+
+
 def test_helps(begin: Callable[[], Written]) -> None:
     written = begin()
     for name in COMMANDS:
