@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Final, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -130,17 +130,15 @@ def consume(
         return 0
     # Messages of the last poll beyond `max_messages` are neither printed nor committed.
     commits_here = group is not None and max_messages is not None
-    taken = (*_OPTIONS, "enable_auto_commit") if commits_here else _OPTIONS
-    config = client_settings(configs, taken)
-    if commits_here:
-        config["enable_auto_commit"] = False
+    decided: dict[str, Any] = {"enable_auto_commit": False} if commits_here else {}
     with Consumer(
         **settings.client(),
         group_id=group,
         # Between the end and the end there is nothing to print.
         auto_offset_reset="earliest" if from_beginning or until_end else "latest",
         isolation_level=isolation_level,
-        **config,
+        **decided,
+        **client_settings(configs, (*_OPTIONS, *decided)),
     ) as consumer:
         known = consumer.partitions_for(topic)
         partitions = [TopicPartition(topic, n) for n in dict.fromkeys(numbers or known)]
@@ -247,6 +245,8 @@ def _milliseconds(text: str) -> int:
         found = moment_ms(text[1:])
     except ValueError:
         raise _not_an_offset(text) from None
+    if found < 0:
+        raise click.UsageError(f"--offset {text}: no record is of a time before 1970")
     return _whole(str(found), text)
 
 

@@ -193,6 +193,13 @@ def reset_offsets(
                 assert rule is not None
                 places = [*current] if all_topics else offset_plans.partitions_of(admin, scope)
                 plans[name] = rule(admin, current, places)
+            if not plans[name].changes and not plans[name].faults:
+                why = (
+                    "has no position in any partition"
+                    if all_topics
+                    else "is in no line of the file"
+                )
+                plans[name].notes.append(f"nothing is to be set: group {name!r} {why}")
         _show_plans(settings, plans, export=export, executed=execute)
         if any(plan.faults for plan in plans.values()):
             raise click.exceptions.Exit(1)
@@ -207,7 +214,8 @@ def reset_offsets(
                         name,
                         {tp: OffsetAndMetadata(each.new) for tp, each in plan.changes.items()},
                     )
-    if not execute and not export and not settings.as_json:
+    to_set = any(plan.changes for plan in plans.values())
+    if to_set and not execute and not export and not settings.as_json:
         failures.tell("nothing is changed: add --execute to do it")
 
 

@@ -475,12 +475,15 @@ def _offset_spec(text: str) -> str | int:
     if text in _OFFSET_SPECS:
         return _OFFSET_SPECS[text]
     try:
-        return moment_ms(text)
+        found = moment_ms(text)
     except ValueError:
         raise click.UsageError(
             f"--at {text}: give earliest, latest, max_timestamp, milliseconds since 1970, or a "
             "time such as 2024-01-31T12:00"
         ) from None
+    if found < 0:
+        raise click.UsageError(f"--at {text}: no record is of a time before 1970")
+    return found
 
 
 _OFFSET_SPECS: Final[Mapping[str, str]] = {

@@ -356,3 +356,14 @@ def test_a_group_in_a_head_moves_no_cursor(cluster: FakeCluster, run: Run) -> No
     assert run("configs", "describe", "group", "g\x9b2J", "--changed")[1].startswith(
         r"group g\x9b2J: nothing"
     )
+
+
+def test_a_reset_of_nothing_says_so(cluster: FakeCluster, run: Run, tmp_path: Path) -> None:
+    status, _, err = run("groups", "reset-offsets", "g", "--all-topics", "--to-earliest")
+    assert (status, err) == (
+        0, "pylog: nothing is to be set: group 'g' has no position in any partition"
+    )  # fmt: skip
+    file = tmp_path / "empty"
+    file.touch()
+    status, _, err = run("groups", "reset-offsets", "g", "--from-file", str(file), "--execute")
+    assert (status, err) == (0, "pylog: nothing is to be set: group 'g' is in no line of the file")

@@ -107,6 +107,8 @@ def test_settings_of_a_consumer_that_commits_by_itself(
         (("consume", "t", "--offset", HUGE), 2, "beyond 64 bits"),
         (("consume", "t", "--offset", f"-{HUGE}"), 2, "beyond 64 bits"),
         (("consume", "t", "--offset", f"@{HUGE}"), 2, "beyond 64 bits"),
+        (("consume", "t", "--offset", "@1969-12-31"), 2, "--offset @1969-12-31: no record is"),
+        (("topics", "offsets", "t", "--at", "1969-12-31"), 2, "--at 1969-12-31: no record is of"),
         (("consume", "t", "--timeout", "nan"), 2, "nan is not a number up to"),
         (("topics", "offsets", "t", "--at", HUGE), 1, "later than any time"),
         (("topics", "create", "z", "--partitions", HUGE), 1, "it must be 1 to 2147483647"),
