@@ -241,15 +241,19 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", min_width=_longest_word(column))
     for row in rows:
         table.add_row(*(Text("" if cell is None else escaped(str(cell))) for cell in row))
     return table
 
 
+def _longest_word(column: str) -> int:
+    return max(map(len, column.split()), default=0)
+
+
 def _least_width(columns: Sequence[str]) -> int:
     """Of a table in which no word of a head is broken."""
-    return sum(max(map(len, column.split())) + COLUMN_GAP for column in columns)
+    return sum(_longest_word(column) + COLUMN_GAP for column in columns)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

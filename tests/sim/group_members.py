@@ -276,7 +276,7 @@ class GroupMember(ConsumerApp):
         if self.now_ms() < self._stalled_until_ms:
             self.timer(20, self._work_ends)
             return
-        work = tuple(self._in_work)
+        work = tuple(each for each in self._in_work if not self._looks_up(each[0]))
         self._done_with_work()
         now_ms, group = self.now_ms(), self.group
         match self.settings.commits:
@@ -289,6 +289,11 @@ class GroupMember(ConsumerApp):
                 group.commit_async(now_ms, None, {}, partial(self._on_committed, work))
                 self.look()
         self._turn()
+
+    def _looks_up(self, tp: TopicPartition) -> bool:
+        """Whether it looks for a new position, as the log does not hold the old one any more."""
+        partition = self.core.positions.partitions.get(tp)
+        return partition is not None and partition.position is None
 
     def _await_commit(self, answer: Answer[None], work: Sequence[Work]) -> None:
         if not answer.done:

@@ -98,6 +98,7 @@ def test_a_terminal_gets_its_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("columns", ["1", "10", "30"])
 def test_a_narrow_terminal_shows_whole_words(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
     monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("LINES", "24")  # without it a dumb terminal has 80 columns
     written = at_screen(monkeypatch, {"TERM": "dumb"}, tty=True)
     print_table(("topic", "partition", "lag s"), [("flights", 7, "12.5")])
     head, _, row, *more = [line.split() for line in written().splitlines()]

@@ -19,10 +19,13 @@ from tests.fakes.fake_cluster import FakeCluster
 
 
 @pytest.fixture(autouse=True)
-def _handler() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
+def _handlers() -> Iterator[None]:
+    """Those of a command in the foreground, whoever runs the tests, until the test is over."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def test_ctrl_c_during_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
