@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import difflib
 import logging
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pylog import errors
 from pylog.kafka_settings import KafkaSettings, Verdict
+from pylog.plain_text import is_text
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,8 @@ _TYPE_NAMES: Final = {
     object: "a Python object",
 }
 
+ErrorClass = type[errors.PylogError]
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
@@ -48,7 +50,8 @@ class ConfigKey:
     `object` (passed through: callables, TLS material). Numbers and booleans may be given as text,
     as they come from property files. `None` is allowed exactly where the default is `None`. `low`
     and `high` are inclusive and count for numbers, and `high` for a text's bytes in UTF-8;
-    `choices` for texts and the items of lists.
+    `choices` for texts and the items of lists. A `str` must be UTF-8, as it goes over the wire; the
+    items of lists need not, as they may be paths.
     """
 
     name: str
@@ -60,6 +63,8 @@ class ConfigKey:
     choices: Sequence[str] | None = None
     sensitive: bool = False
     """A secret: never shown, not even to those who may change it."""
+    error: ErrorClass = errors.InvalidConfig
+    """What a value raises that the setting does not take."""
 
     def allowed(self) -> str:
         """The values that the setting takes, in words."""
@@ -77,7 +82,7 @@ class ConfigKey:
         return words
 
     def parse(self, value: object, *, spelled: str = "") -> Any:
-        """`value` in the key's type; InvalidConfig names key, value and what is allowed.
+        """`value` in the key's type; the key's error names key, value and what is allowed.
 
         `spelled` is how the user wrote the name, for the message.
         """
@@ -87,7 +92,7 @@ class ConfigKey:
             raise self._fault(value, spelled)
         parsed = self._typed(value, spelled)
         if isinstance(parsed, str) and self.high is not None:
-            fits = _utf8_bytes(parsed) <= self.high
+            fits = len(parsed.encode()) <= self.high
         elif isinstance(parsed, bool | str):
             fits = self.choices is None or parsed in self.choices
         elif isinstance(parsed, int | float):
@@ -131,8 +136,10 @@ class ConfigKey:
                 if number == number:
                     return number
         elif self.type is str:
-            if text is not None:
+            if is_text(text):
                 return text
+            if text is not None:
+                raise self._fault(value, spelled, "a text in UTF-8, without halves of characters")
         elif self.type is list:
             if text is not None:
                 return [item.strip() for item in text.split(",") if item.strip()]
@@ -140,19 +147,11 @@ class ConfigKey:
                 return list(value)
         raise self._fault(value, spelled)
 
-    def _fault(self, value: object, spelled: str) -> errors.InvalidConfig:
+    def _fault(self, value: object, spelled: str, allowed: str = "") -> errors.PylogError:
         shown = repr(value)
         if len(shown) > 80:
             shown = shown[:77] + "..."
-        return errors.InvalidConfig(f"{spelled or self.name}={shown}: it must be {self.allowed()}")
-
-
-def _utf8_bytes(text: str) -> float:
-    """Infinitely many for what is no text."""
-    try:
-        return len(text.encode())
-    except UnicodeEncodeError:
-        return math.inf
+        return self.error(f"{spelled or self.name}={shown}: it must be {allowed or self.allowed()}")
 
 
 def _is_whole(text: str) -> bool:

@@ -10,10 +10,23 @@ written as escapes, as `repr` does.
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Final, TypeGuard
 
 TEXT_CHARS_MAX: Final = 4_096
 """More of one text is no use to a reader, and a flood to a log."""
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether it is a text that can be sent, which is in UTF-8: no lone surrogates, as Python makes
+    of bytes that are no text.
+    """
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def cut(text: str, chars_max: int = TEXT_CHARS_MAX) -> str:

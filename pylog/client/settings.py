@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pylog import kafka_settings
+from pylog import errors, kafka_settings
 from pylog.config import INT_MAX, LONG_MAX, REQUIRED, ConfigKey, ConfigTable
 
 _COMMON: Final = (
@@ -322,6 +322,7 @@ CONSUMER_SETTINGS: Final = ConfigTable(
             None,
             "The consumer group: its members share the partitions of what they subscribe to, and "
             "its committed offsets are where they begin.",
+            error=errors.InvalidGroupId,
         ),
         ConfigKey(
             "group.instance.id",
@@ -489,6 +490,7 @@ SHARE_CONSUMER_SETTINGS: Final = ConfigTable(
             REQUIRED,
             "The share group: its members read the partitions of their topics together, and each "
             "record goes to one of them at a time.",
+            error=errors.InvalidGroupId,
         ),
         ConfigKey(
             "share.acknowledgement.mode",

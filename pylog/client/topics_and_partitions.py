@@ -9,6 +9,7 @@ from pylog import errors
 from pylog.client.arguments import mapping, shown, whole_or_none
 from pylog.config import INT_MAX, LONG_MAX
 from pylog.model import OffsetAndMetadata, TopicPartition, topic_name_fault
+from pylog.plain_text import is_text
 
 Partitions = TopicPartition | tuple[str, int] | Iterable[TopicPartition | tuple[str, int]]
 """One partition, or several."""
@@ -100,7 +101,14 @@ def offsets_of(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
                 f"{tp}: offset {shown(committed.offset)} cannot be committed; give a whole number "
                 f"from 0 on, that of the next record to read"
             )
-        if not isinstance(committed.metadata, str):
-            raise errors.InvalidRequest(f"{tp}: metadata={shown(committed.metadata)}: give a text")
+        check_metadata(tp, committed)
         found[tp] = committed._replace(offset=number)
     return found
+
+
+def check_metadata(tp: TopicPartition, position: OffsetAndMetadata) -> None:
+    """InvalidRequest for what cannot be committed with an offset."""
+    if not is_text(position.metadata):
+        raise errors.InvalidRequest(
+            f"{tp}: metadata={shown(position.metadata)}: give a text in UTF-8"
+        )

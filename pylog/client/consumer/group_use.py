@@ -24,6 +24,7 @@ from pylog.client.membership.offset_commits import OnCommitted
 from pylog.client.topics_and_partitions import offsets_of
 from pylog.clock import Clock
 from pylog.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from pylog.plain_text import is_text
 
 CLOSE_S: Final = 30.0
 """The time that `close` takes at most, as Kafka's."""
@@ -102,6 +103,8 @@ class GroupUse:
 
     def rebalance(self, reason: str | None) -> None:
         """Have a classic group share out anew."""
+        if reason is not None and not is_text(reason):
+            raise errors.InvalidRequest(f"reason={shown(reason)}: give a text in UTF-8")
         membership = self._group.membership
         if not isinstance(membership, ClassicMembership):
             logger.warning(

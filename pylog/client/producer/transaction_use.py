@@ -16,6 +16,7 @@ from pylog.client.sending.transactions import ABORT, COMMIT, INIT, SEND_OFFSETS,
 from pylog.client.topics_and_partitions import offsets_of
 from pylog.clock import ticks
 from pylog.model import ConsumerGroupMetadata, PreparedTransaction, TopicPartition
+from pylog.plain_text import is_text
 
 _TIMES: Final = {
     INIT: "txn-init-time-ns-total",
@@ -63,6 +64,8 @@ class TransactionUse:
                 f"group_metadata={group!r}: give consumer.group_metadata(), or "
                 f"ConsumerGroupMetadata('a-group') for a group without members"
             )
+        if not all(map(is_text, (group.group_id, group.member_id, group.instance_id or ""))):
+            raise errors.InvalidRequest(f"group_metadata={group!r}: its names are texts in UTF-8")
         wanted = offsets_of(offsets)
         self._do(lambda: self._transactions.send_offsets(group, wanted))
 

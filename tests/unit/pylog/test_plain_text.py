@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from pylog.plain_text import cut, escaped, escaped_json
+from pylog.plain_text import cut, escaped, escaped_json, is_text
 
 HOSTILE = {
     "\n": r"\n",
@@ -53,3 +53,8 @@ def test_a_long_text_is_cut() -> None:
     assert cut("abc", 3) == "abc"
     assert cut("abcde", 3) == "abc... (2 more characters)"
     assert escaped("\n" * 5, 1) == r"\n... (4 more characters)"
+
+
+def test_a_text_is_what_utf8_can_write() -> None:
+    assert all(map(is_text, ("", "a", "\u00e9", "\U0001f600", "\0")))
+    assert not any(map(is_text, ("\udcff", "a\ud800", b"a", 1, None)))
