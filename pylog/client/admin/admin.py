@@ -34,7 +34,7 @@ from pylog.client.admin.broker_types import BrokerStatus
 from pylog.client.admin.reassignment_use import ReassignmentUse
 from pylog.client.admin.sink_use import SinkUse
 from pylog.client.admin.transaction_use import TransactionUse
-from pylog.client.arguments import addresses, mapping, settings_of, several, whole_or_none
+from pylog.client.arguments import addresses, mapping, settings_of, several, shown, whole_or_none
 from pylog.client.background import close_at_exit, shared_loop
 from pylog.client.closing import Closing
 from pylog.client.cluster.cluster import Cluster
@@ -67,6 +67,7 @@ from pylog.model import (
     TopicPartition,
     topic_name_fault,
 )
+from pylog.plain_text import is_text
 from pylog.rpc import apis
 from pylog.rpc.v1 import admin_pb2, log_pb2
 
@@ -248,8 +249,6 @@ class AdminClient(TransactionUse, SinkUse, ReassignmentUse, Closing, Shown):
         InvalidReplicaAssignment.
         """
         wanted = [(topic.topic, topic) for topic in admin_wire.growth(topics).topics]
-        for name, _ in wanted:
-            _check_name(name)
 
         async def attempt(
             topics: list[admin_pb2.NewPartitions], left_s: float
@@ -548,6 +547,8 @@ class AdminClient(TransactionUse, SinkUse, ReassignmentUse, Closing, Shown):
         chosen = [members] if isinstance(members, str) else members
         if chosen is not None:
             chosen = several(chosen, "members", "member ids, or instance ids")
+        if not is_text(reason):
+            raise errors.InvalidRequest(f"reason={shown(reason)}: give a text in UTF-8")
         group, timeout_ms = group_wire.group_id(group), self._milliseconds(timeout)
         asking = group_admin.remove_members(self._cluster, group, chosen, reason, timeout_ms)
         removed, faults = self._run(asking)

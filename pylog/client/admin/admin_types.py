@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from pylog import errors
 from pylog.model import BrokerDescription, OffsetAndMetadata, TopicPartition
+from pylog.plain_text import is_text
 
 DEFAULT_NAMES: Final = ("", "default", "<default>")
 NOT_OFFERED_KINDS: Final = {
@@ -63,6 +64,8 @@ def config_resource(given: Any) -> ConfigResource:
     if isinstance(name, bool) or not isinstance(name, str | int | None):
         raise errors.InvalidRequest(f"{kind} {name!r}: a name is a text, a broker's also a number")
     text = "" if name is None else str(name)
+    if not is_text(text):
+        raise errors.InvalidRequest(f"{kind} {name!r}: a name is a text in UTF-8")
     if kind == "broker" and text in DEFAULT_NAMES:
         text = ""
     if kind in ("topic", "group") and not text:

@@ -25,6 +25,7 @@ from pylog.client.admin.broker_types import (
 from pylog.client.arguments import mapping, several, shown, whole, whole_or_none
 from pylog.client.cluster.metadata import BrokerInfo, ClusterSnapshot, TopicInfo
 from pylog.client.cluster.wire import error_of
+from pylog.client.topics_and_partitions import check_topic
 from pylog.config import INT_MAX
 from pylog.model import (
     NO_LEADER,
@@ -36,6 +37,7 @@ from pylog.model import (
     TopicDescription,
     TopicPartition,
 )
+from pylog.plain_text import is_text
 from pylog.rpc.v1 import admin_pb2
 
 ConfigChanges = Mapping[str, str | None] | Iterable[AlterConfigOp]
@@ -84,7 +86,7 @@ def _setting_names(given: object, resource: ConfigResource) -> list[str]:
     what = f"settings of {resource}"
     names = [given] if isinstance(given, str) else several(given, what, "their names")
     for name in names:
-        if not isinstance(name, str):
+        if not is_text(name):
             raise errors.InvalidConfig(f"{resource}: {shown(name)} is no setting's name")
     return names
 
@@ -130,7 +132,7 @@ def topic_ids(given: Any) -> list[str]:
     wanted = "a topic's id, or a list of such"
     ids = [given] if isinstance(given, str) else several(given, "topic_ids", wanted)
     for each in ids:
-        if not isinstance(each, str):
+        if not is_text(each):
             raise errors.InvalidRequest(f"topic_ids: {shown(each)} is no topic's id")
     return ids
 
@@ -163,17 +165,20 @@ def _operations(resource: ConfigResource, wanted: ConfigChanges) -> Iterable[Alt
             _operation(op, resource) for op in several(wanted, f"changes of {resource}", _CHANGES)
         ]
     for name, value, op in ops:
-        if not isinstance(name, str):
+        if not is_text(name):
             raise errors.InvalidConfig(f"{resource}: {shown(name)} is no setting's name")
         if not isinstance(op, str) or op.lower() not in OPERATIONS:
             raise errors.InvalidConfig(
                 f"{resource}: {name}: {op!r} is not one of {', '.join(OPERATIONS)}"
             )
-        if op.lower() != "delete" and not isinstance(value, str):
+        if op.lower() != "delete" and not is_text(value):
             raise errors.InvalidConfig(
-                f"{resource}: {name}={value!r}: configuration values are texts"
+                f"{resource}: {name}={value!r}: configuration values are texts in UTF-8"
             )
-    return [AlterConfigOp(name, value, op.lower()) for name, value, op in ops]
+    return [
+        AlterConfigOp(name, None if op.lower() == "delete" else value, op.lower())
+        for name, value, op in ops
+    ]
 
 
 def _operation(given: object, resource: ConfigResource) -> AlterConfigOp:
@@ -186,8 +191,7 @@ def growth(given: Mapping[str, NewPartitions | int]) -> admin_pb2.CreatePartitio
     """New totals by topic; InvalidPartitions and InvalidReplicaAssignment name what cannot be."""
     request = admin_pb2.CreatePartitionsRequest()
     for name, wanted in mapping(given, "topics", "{topic: NewPartitions(new total)}").items():
-        if not isinstance(name, str):
-            raise errors.InvalidTopic(f"topics: {shown(name)} is no topic's name")
+        check_topic(name)
         new = wanted if isinstance(wanted, NewPartitions) else NewPartitions(wanted)
         total = whole_or_none(new.total_count, 1, INT_MAX)
         if total is None:
@@ -302,9 +306,9 @@ def new_topic_message(topic: NewTopic) -> admin_pb2.NewTopic:
     where = f"topic {topic.name}: config"
     config = dict(mapping(given, where, "{setting: value}", errors.InvalidConfig))
     for key, value in config.items():
-        if not isinstance(value, str) or not isinstance(key, str):
+        if not is_text(value) or not is_text(key):
             raise errors.InvalidConfig(
-                f"topic {topic.name}: {key}={value!r}: configuration values are texts"
+                f"topic {topic.name}: {key}={value!r}: configuration values are texts in UTF-8"
             )
     message = admin_pb2.NewTopic(
         name=topic.name,
@@ -379,10 +383,12 @@ def new_replicas_message(tp: TopicPartition, replicas: object) -> admin_pb2.NewR
 def feature_levels(levels: Mapping[str, int]) -> dict[str, int]:
     """Levels by the features' names, checked; InvalidRequest."""
     given = mapping(levels, "levels", "{'metadata.version': 2}", errors.InvalidRequest)
-    return {
-        str(name): whole(level, f"feature {name}", 0, INT_MAX, errors.InvalidRequest)
-        for name, level in given.items()
-    }
+    checked = {}
+    for name, level in given.items():
+        if not is_text(name):
+            raise errors.InvalidRequest(f"levels: {shown(name)} is no feature's name")
+        checked[name] = whole(level, f"feature {name}", 0, INT_MAX, errors.InvalidRequest)
+    return checked
 
 
 def feature_descriptions(features: Iterable[admin_pb2.Feature]) -> dict[str, FeatureDescription]:

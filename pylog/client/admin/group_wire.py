@@ -20,10 +20,11 @@ from pylog.client.admin.admin_types import (
 )
 from pylog.client.arguments import mapping, several, shown, whole_or_none
 from pylog.client.cluster.wire import error_of
-from pylog.client.topics_and_partitions import one_partition
+from pylog.client.topics_and_partitions import check_metadata, one_partition
 from pylog.config import LONG_MAX
 from pylog.consumer_protocol import decode_assignment, decode_subscription
 from pylog.model import NO_EPOCH, BrokerDescription, OffsetAndMetadata, TopicPartition
+from pylog.plain_text import is_text
 from pylog.rpc.v1 import common_pb2, group_pb2, streams_group_pb2
 
 CONSUMERS: Final = "consumer"
@@ -51,8 +52,10 @@ def group_ids(given: object) -> list[str]:
 
 def group_id(given: object) -> str:
     """A group's id; InvalidGroupId for what is none."""
-    if not isinstance(given, str) or not given:
-        raise errors.InvalidGroupId(f"{shown(given)} is no group's id: give a text, not empty")
+    if not is_text(given) or not given:
+        raise errors.InvalidGroupId(
+            f"{shown(given)} is no group's id: give a text in UTF-8, not empty"
+        )
     return given
 
 
@@ -89,6 +92,7 @@ def positions(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
             raise errors.OffsetOutOfRange(
                 f"{tp}: offset {shown(position.offset)}; it must be from 0 to {LONG_MAX}"
             )
+        check_metadata(tp, position)
         wanted[tp] = position
     return wanted
 

@@ -6,6 +6,7 @@ from pylog import errors
 from pylog.client.admin.sink_types import DecidedBatch, OverwrittenTopic, SinkListing, WrittenRange
 from pylog.client.arguments import shown
 from pylog.model import SINK_PREFIX
+from pylog.plain_text import is_text
 from pylog.rpc.v1 import sink_pb2
 
 
@@ -24,21 +25,22 @@ def placement_of(key: sink_pb2.SinkKey) -> str:
 
 def key_message(query_id: object, sink_id: object) -> sink_pb2.SinkKey:
     """A sink that is named in full; InvalidRequest names what is missing."""
-    named = {"query_id": query_id, "sink_id": sink_id}
-    for argument, value in named.items():
-        if not isinstance(value, str) or not value:
-            raise errors.InvalidRequest(f"{argument}={shown(value)}: give a text, not empty")
-    return sink_pb2.SinkKey(query_id=str(query_id), sink_id=str(sink_id))
+    return sink_pb2.SinkKey(query_id=_name(query_id, "query_id"), sink_id=_name(sink_id, "sink_id"))
 
 
 def list_request(query_id: object, sink_id: object, receipts: object) -> sink_pb2.ListSinksRequest:
     """The request that lists sinks; InvalidRequest names an impossible argument."""
-    for argument, value in (("query_id", query_id), ("sink_id", sink_id)):
-        if value is not None and (not isinstance(value, str) or not value):
-            raise errors.InvalidRequest(f"{argument}={shown(value)}: give a text, not empty")
     return sink_pb2.ListSinksRequest(
-        query_id=str(query_id or ""), sink_id=str(sink_id or ""), receipts=bool(receipts)
+        query_id="" if query_id is None else _name(query_id, "query_id"),
+        sink_id="" if sink_id is None else _name(sink_id, "sink_id"),
+        receipts=bool(receipts),
     )
+
+
+def _name(given: object, argument: str) -> str:
+    if not is_text(given) or not given:
+        raise errors.InvalidRequest(f"{argument}={shown(given)}: give a text in UTF-8, not empty")
+    return given
 
 
 def listing_of(told: sink_pb2.ListedSink, coordinator: int) -> SinkListing:

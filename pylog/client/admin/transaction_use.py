@@ -19,7 +19,7 @@ from pylog.client.arguments import several
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.metadata import ClusterSnapshot
 from pylog.client.cluster.offsets import raise_faults
-from pylog.client.topics_and_partitions import one_partition, some_partitions
+from pylog.client.topics_and_partitions import check_topic, one_partition, some_partitions
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import TopicPartition
 
@@ -177,6 +177,8 @@ class TransactionUse(ABC):
         timeout_ms = self._milliseconds(timeout)
         chosen = [topics] if isinstance(topics, str) else topics
         wanted = () if chosen is None else several(chosen, "topics", "a name, or several")
+        for name in wanted:
+            check_topic(name)
         snapshot = self._snapshot(wanted, all_topics=chosen is None, timeout_ms=timeout_ms)
         partitions = [
             TopicPartition(topic.name, number)

@@ -14,6 +14,7 @@ from pylog.client.admin.transaction_types import (
 from pylog.client.arguments import several, shown, whole_or_none
 from pylog.config import LONG_MAX
 from pylog.model import TopicPartition
+from pylog.plain_text import is_text
 from pylog.rpc.v1 import transaction_pb2
 
 
@@ -22,9 +23,9 @@ def transactional_ids(given: object) -> list[str]:
     wanted = "a transactional id, or several"
     ids = [given] if isinstance(given, str) else several(given, "transactional_ids", wanted)
     for each in ids:
-        if not isinstance(each, str) or not each:
+        if not is_text(each) or not each:
             raise errors.InvalidRequest(
-                f"{shown(each)} is no transactional id: give a text, not empty"
+                f"{shown(each)} is no transactional id: give a text in UTF-8, not empty"
             )
     return list(dict.fromkeys(ids))
 
@@ -45,8 +46,10 @@ def list_request(
     if producer_ids is not None:
         is_one = whole_or_none(producer_ids, 0) is not None
         ids = [producer_ids] if is_one else several(producer_ids, "producer_ids", "producer ids")
-    if pattern is not None and not isinstance(pattern, str):
-        raise errors.InvalidRequest(f"pattern={shown(pattern)}: give a regular expression, as text")
+    if pattern is not None and not is_text(pattern):
+        raise errors.InvalidRequest(
+            f"pattern={shown(pattern)}: give a regular expression, as text in UTF-8"
+        )
     return transaction_pb2.ListTransactionsRequest(
         states=named(states, "states", TRANSACTION_STATES),
         producer_ids=[whole(each, "producer_ids") for each in ids],

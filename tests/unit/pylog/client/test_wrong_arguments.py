@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
-from pylog import AdminClient, Consumer, LocalCluster, NewPartitions, NewTopic, Producer, errors
+from pylog import (
+    AdminClient,
+    Consumer,
+    LocalCluster,
+    NewPartitions,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+    errors,
+)
+from pylog.model import ConsumerGroupMetadata
 from tests.fakes.fake_cluster import FakeCluster
 
 NUMBERS = (1, -1, 1.5, math.nan, True)
@@ -18,6 +30,8 @@ MAPPINGS: tuple[Any, ...] = ({"t": None}, {("t", 0): "x"}, {("t", 0): -5}, {("t"
 OTHERS = (None, object(), len)
 EVERYTHING = (*NUMBERS, *TEXTS, *LISTS, *MAPPINGS, *OTHERS)
 NO_NUMBER = (True, 1.5, math.nan, *TEXTS, *LISTS, *MAPPINGS, object(), len)
+NO_UTF8 = "\udcff"
+"""What Python makes of a byte that is no text."""
 Call = Callable[..., object]
 
 
@@ -68,6 +82,31 @@ def test_settings(cluster: FakeCluster, kind: Call) -> None:
     refused(lambda given: kind(**where, client_id=given), *NUMBERS, b"x", None, word="client_id")
     with pytest.raises(errors.InvalidConfig, match=r"client_ids.*did you mean client_id\?"):
         kind(**where, client_ids="x")
+
+
+@pytest.mark.parametrize("kind", [Consumer, ShareConsumer])
+def test_a_group_that_utf8_cannot_write(cluster: FakeCluster, kind: Call) -> None:
+    for group in (NO_UTF8, "g\ud800"):
+        with pytest.raises(errors.InvalidGroupId, match=r"group_id=.*a text in UTF-8"):
+            kind("t", bootstrap_servers=cluster.bootstrap_servers, group_id=group)
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting"),
+    [
+        (Producer, "client_id"),
+        (Producer, "transactional_id"),
+        (Consumer, "client_rack"),
+        (Consumer, "group_remote_assignor"),
+        (ShareConsumer, "client_rack"),
+    ],
+)
+def test_settings_that_utf8_cannot_write(cluster: FakeCluster, kind: Call, setting: str) -> None:
+    given = {"bootstrap_servers": cluster.bootstrap_servers, setting: NO_UTF8}
+    if kind is ShareConsumer:
+        given["group_id"] = "g"
+    with pytest.raises(errors.InvalidConfig, match=rf"{setting}=.*a text in UTF-8"):
+        kind(**given)
 
 
 def test_acks_is_no_boolean(cluster: FakeCluster) -> None:
@@ -127,6 +166,62 @@ def test_administration(admin: AdminClient) -> None:
     refused(admin.describe_log_dirs, *NUMBERS, "x", [None], [-1], [True], len, word="brokers")
     refused(admin.elect_leaders, *NUMBERS, *TEXTS, *LISTS, object(), len)
     refused(lambda given: admin.list_topics(timeout=given), True, math.nan, "1", [1])
+
+
+def test_names_that_utf8_cannot_write(admin: AdminClient) -> None:
+    bad, topic, tp = NO_UTF8, ("topic", "t"), TopicPartition("t", 0)
+    for call in (
+        admin.describe_groups, admin.delete_groups, admin.group_lag, admin.list_group_offsets,
+        admin.list_share_group_offsets, admin.remove_group_members,
+    ):  # fmt: skip
+        with pytest.raises(errors.InvalidGroupId, match="a text in UTF-8"):
+            call(bad)
+    calls: tuple[Call, ...] = (
+        admin.describe_transactions,
+        admin.fence_producers,
+        admin.abort_transaction,
+        lambda given: admin.list_transactions(pattern=given),
+        lambda given: admin.abort_sink(given, "s"),
+        lambda given: admin.forget_sink("q", given),
+        lambda given: admin.list_sinks(given),
+        lambda given: admin.describe_configs([("group", given)]),
+        lambda given: admin.describe_configs(("topic", given)),
+        lambda given: admin.alter_group_offsets("g", {tp: OffsetAndMetadata(1, given)}),
+        lambda given: admin.remove_group_members("g", reason=given),
+        lambda given: admin.update_features({given: 1}),
+        admin.delete_topics_by_id,
+    )
+    for call in calls:
+        with pytest.raises(errors.InvalidRequest):
+            call(bad)
+    for call in (
+        lambda given: admin.incremental_alter_configs({topic: {"retention.ms": given}}),
+        lambda given: admin.incremental_alter_configs({topic: {given: "1"}}),
+        lambda given: admin.describe_configs({topic: [given]}),
+        lambda given: admin.create_topics(NewTopic("new", config={"retention.ms": given})),
+    ):
+        with pytest.raises(errors.InvalidConfig):
+            call(bad)
+    for call in (
+        admin.find_hanging_transactions, admin.delete_topics, admin.describe_topics,
+        lambda given: admin.create_partitions({given: 3}),
+    ):  # fmt: skip
+        with pytest.raises(errors.InvalidTopic):
+            call(bad)
+
+
+def test_what_goes_with_offsets(cluster: FakeCluster) -> None:
+    where = {"bootstrap_servers": cluster.bootstrap_servers}
+    with Consumer("t", **where, group_id="g") as consumer:
+        commit = {TopicPartition("t", 0): OffsetAndMetadata(1, NO_UTF8)}
+        with pytest.raises(errors.InvalidRequest, match=r"metadata=.*a text in UTF-8"):
+            consumer.commit(commit)
+        with pytest.raises(errors.InvalidRequest, match=r"reason=.*a text in UTF-8"):
+            consumer.enforce_rebalance(NO_UTF8)
+    with Producer(**where, transactional_id="x") as producer:
+        refused(lambda given: producer.send_offsets_to_transaction({}, given), None,
+                ConsumerGroupMetadata(NO_UTF8), word="group_metadata=")  # fmt: skip
+        refused(lambda given: producer.send("t", headers=[(given, b"x")]), NO_UTF8)
 
 
 def test_new_topics(admin: AdminClient) -> None:

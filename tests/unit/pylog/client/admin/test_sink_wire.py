@@ -63,12 +63,14 @@ def test_a_sink_as_it_is_listed() -> None:
 
 @pytest.mark.parametrize("given", ["", None, 5, b"q"])
 def test_what_is_no_name_is_refused(given: Any) -> None:
-    with pytest.raises(errors.InvalidRequest, match=r"query_id=.*give a text, not empty"):
+    with pytest.raises(errors.InvalidRequest, match=r"query_id=.*give a text in UTF-8, not empty"):
         sink_wire.key_message(given, "s")
-    with pytest.raises(errors.InvalidRequest, match=r"sink_id=.*give a text, not empty"):
+    with pytest.raises(errors.InvalidRequest, match=r"sink_id=.*give a text in UTF-8, not empty"):
         sink_wire.key_message("q", given)
     if given is not None:
-        with pytest.raises(errors.InvalidRequest, match=r"sink_id=.*give a text, not empty"):
+        with pytest.raises(
+            errors.InvalidRequest, match=r"sink_id=.*give a text in UTF-8, not empty"
+        ):
             sink_wire.list_request(None, given, False)
 
 
