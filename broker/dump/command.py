@@ -56,7 +56,7 @@ def dump(settings: Settings, paths: tuple[Path, ...], batches_only: bool, segmen
                 if isinstance(error, FileNotFoundError) and file != path:
                     continue  # a broker that runs has deleted it meanwhile
                 damaged += 1
-                failures.tell(f"{file}: {error}", file=str(file))
+                failures.tell_error(error, lead=f"{file}: ", file=str(file))
     return 1 if damaged else 0
 
 
@@ -65,8 +65,13 @@ def _files(path: Path) -> Iterator[Path]:
         yield path
         return
     for below in sorted(path.rglob("*")):
-        if below.is_file():
+        if below.is_file() and not _is_text_of_a_process(below):
             yield below
+
+
+def _is_text_of_a_process(file: Path) -> bool:
+    """`pylog local` keeps such logs beside the data; a segment's name begins with its offset."""
+    return ".log" in file.suffixes and not file.name[:20].isdigit()
 
 
 def _print_json(rows: Iterator[Row], file: Path | None, batches_only: bool) -> None:
@@ -82,17 +87,15 @@ def _print_json(rows: Iterator[Row], file: Path | None, batches_only: bool) -> N
 def _print_text(rows: Iterator[Row], file: Path, batches_only: bool) -> None:
     click.echo(f"{file}:")
     count = 0
-    try:
-        for row in rows:
-            count += 1
-            if batches_only and row["kind"] == "record":
-                continue
-            parts = (f"{name}: {_shown(v)}" for name, v in row.items() if name != "kind")
-            indent = "    " if row["kind"] == "record" else "  "
-            click.echo(indent + "  ".join(parts))
-    finally:
-        if not count:
-            click.echo("  (nothing in it)")
+    for row in rows:
+        count += 1
+        if batches_only and row["kind"] == "record":
+            continue
+        parts = (f"{name}: {_shown(v)}" for name, v in row.items() if name != "kind")
+        indent = "    " if row["kind"] == "record" else "  "
+        click.echo(indent + "  ".join(parts))
+    if not count:
+        click.echo("  (nothing in it)")
 
 
 def _shown(value: object) -> str:

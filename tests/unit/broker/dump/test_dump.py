@@ -245,6 +245,39 @@ def test_damage_is_named_and_shows_in_the_status(folder: Path, suffix: str, dama
         assert name in result.stderr
 
 
+def test_a_log_with_a_broken_first_batch_is_not_called_empty(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / f"{0:020d}.log"
+    path.write_bytes(b"noise" * 20)
+    assert main(["dump", str(path)]) == 1
+    out, err = capsys.readouterr()
+    assert out == f"{path}:\n"
+    assert err.startswith(f"pylog: {path}: no batch at position 0: ")
+
+
+def test_an_error_is_an_object_for_machines(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / f"{0:020d}.log"
+    path.write_bytes(b"noise" * 20)
+    assert main(["dump", str(path), "--json"]) == 1
+    told = json.loads(capsys.readouterr().err)
+    assert (told["error"], told["file"]) == ("BadFile", str(path))
+    assert told["message"].startswith("no batch at position 0: ")
+
+
+def test_the_text_of_processes_is_no_segment(folder: Path) -> None:
+    logs = folder.parent / "logs"
+    logs.mkdir()
+    (logs / "broker-1.log").write_text("2026-01-01 INFO it starts\n")
+    (logs / "broker-1.log.1").write_text("2026-01-01 INFO it starts\n")
+    result = run(folder.parent)
+    assert (result.return_value, result.stderr) == (0, "")
+    assert "broker-1" not in result.stdout
+    assert run(logs / "broker-1.log").return_value == 1
+
+
 def test_the_zeros_of_a_preallocated_segment_are_no_damage(folder: Path) -> None:
     path = folder / f"{0:020d}.log"
     before = lines(path)
