@@ -104,7 +104,8 @@ _STEPS: Final[dict[type[e.PylogError], str]] = {
     "describe`).",
     e.BrokerUnreachable: "Check that the broker runs and that its address can be reached from "
     "here; else set `client_routing='gateway'`.",
-    e.BrokerNotAvailable: "Start the broker; `pylog cluster describe` shows its state.",
+    e.BrokerNotAvailable: "Start what is away (`pylog cluster describe`), or free the address or "
+    "folder that the message names.",
     e.NetworkException: "Try again: clients connect anew. If it stays, look into the broker's log.",
     e.RequestTimedOut: "Try again, or give the call more time (`default.api.timeout.ms`).",
     e.ThrottlingQuotaExceeded: "Ask more slowly: the answer names the time to wait.",
@@ -150,6 +151,8 @@ _STEPS: Final[dict[type[e.PylogError], str]] = {
     "`transaction.max.timeout.ms`.",
     e.TransactionalIdNotFound: "`pylog transactions list` shows the transactional ids that are "
     "known.",
+    e.InvalidTxnState: "Look at what is open: `pylog transactions producers TOPIC`. A producer "
+    "calls `abort_transaction()`, then begins the transaction again.",
     e.TransactionAborted: "Begin the transaction again; none of its records counts.",
     e.TransactionalIdAuthorizationFailed: _SECURITY,
     e.ConcurrentTransactions: "Try again: the coordinator completes the transaction before it.",
@@ -209,7 +212,14 @@ _STEPS: Final[dict[type[e.PylogError], str]] = {
 }
 
 OWN_WORDS: Final = frozenset(
-    (e.BootstrapFailed, e.InvalidConfig, e.InvalidRequest, e.NotOffered, e.DuplicateResource)
+    (
+        e.BootstrapFailed,
+        e.BrokerNotAvailable,
+        e.DuplicateResource,
+        e.InvalidConfig,
+        e.InvalidRequest,
+        e.NotOffered,
+    )
 )
 """Errors whose messages say what to do, so that commands need not say it again."""
 

@@ -31,7 +31,9 @@ def bind(listen: Listen, what: str) -> socket.socket:
         )[0]
         made = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise errors.BrokerNotAvailable(f"{what}={listen.host!r}: {error.strerror}") from None
+        raise errors.BrokerNotAvailable(
+            f"{what}={listen.host!r}: {error.strerror}; give an address of this machine"
+        ) from None
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)

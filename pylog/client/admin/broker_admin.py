@@ -121,7 +121,9 @@ async def _live_with(broker: int, cluster: Cluster, seconds: float) -> Mapping[i
                     return live
                 await asyncio.sleep(0.1)
     there = ", ".join(map(str, sorted(cluster.metadata.brokers))) or "none"
-    raise errors.BrokerNotAvailable(f"no broker {broker} is live; live are: {there}")
+    raise errors.BrokerNotAvailable(
+        f"no broker {broker} is live; live are: {there}; start it, or name one of these"
+    )
 
 
 async def configs_of_any_broker(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from collections.abc import Iterator
 
 import click
@@ -75,6 +76,26 @@ def test_the_next_step_is_said_once(
     assert second.endswith("there is no topic neither")
     assert main(["acls", "list"]) == 1
     assert capsys.readouterr().err.endswith("authorization is not offered yet\n")
+
+
+def test_a_port_in_use_is_told_with_one_advice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        assert main(["local", "--listen", address]) == 1
+    assert capsys.readouterr().err.endswith("; choose another port, or 0 for a free one\n")
+
+
+def test_the_step_after_a_transaction_that_is_not_open_is_for_operators_too(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failures.Form.choose([])
+    failures.tell_error(errors.InvalidTxnState("t-0: no transaction is open"))
+    assert "t-0: no transaction is open. Look at what is open: `pylog transactions producers" in (
+        capsys.readouterr().err
+    )
 
 
 def test_each_failed_item_is_an_object(
