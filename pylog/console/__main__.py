@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from pylog import errors
@@ -33,10 +34,16 @@ def read_schemas(items: list[str]) -> dict[str, str]:
         if not equals or not topic or not path:
             raise errors.InvalidConfig(f"--avro-schema {item}: write TOPIC=FILE")
         try:
-            text = Path(path).read_text()
+            text = Path(path).read_bytes().decode()
             Schema(text)
-        except (OSError, UnicodeDecodeError) as error:
-            raise errors.InvalidConfig(f"--avro-schema {item}: {error}") from None
+        except OSError as error:
+            raise errors.InvalidConfig(
+                f"--avro-schema {item}: the file cannot be read: {error.strerror or error}"
+            ) from None
+        except UnicodeDecodeError:
+            raise errors.InvalidConfig(
+                f"--avro-schema {item}: the file is no text in UTF-8; give a schema in JSON"
+            ) from None
         except AvroError as error:
             raise errors.InvalidConfig(f"--avro-schema {item}: {error}") from None
         schemas[topic] = text
@@ -44,9 +51,10 @@ def read_schemas(items: list[str]) -> dict[str, str]:
 
 
 def run(options: ConsoleOptions, listen_text: str, what: str, *, allow_plaintext: bool,
-        remedy: str, ready: int | None, parent: int | None, say: bool) -> int:  # fmt: skip
+        remedy: str, ready: int | None = None, parent: int | None = None,
+        say: Callable[[str], None] | None = None) -> int:  # fmt: skip
     """Serve until SIGINT, SIGTERM, or the end of the process `parent`. `ready`: a descriptor on
-    which one line of JSON says the address or the error; `say`: print the address.
+    which one line of JSON says the address or the error; `say` is called with the address.
     """
     from pylog.console.serving import bind, serve
 
@@ -63,9 +71,8 @@ def run(options: ConsoleOptions, listen_text: str, what: str, *, allow_plaintext
     def on_ready(address: str) -> None:
         if ready is not None:
             _tell(ready, {"console": address})
-        if say:
-            sys.stdout.write(f"pylog console ready: {address}/\n")
-            sys.stdout.flush()
+        if say is not None:
+            say(address)
 
     async def main() -> None:
         stop = asyncio.Event()
@@ -120,7 +127,7 @@ def main() -> int:
     return run(
         options, arguments.listen, arguments.name, allow_plaintext=arguments.allow_plaintext,
         remedy="set spark.pylog.allow.plaintext=true", ready=arguments.ready_fd,
-        parent=arguments.parent_pid, say=False,
+        parent=arguments.parent_pid,
     )  # fmt: skip
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 
 import click
 
 from pylog import errors
-from pylog.cli.context import Settings, with_settings
+from pylog.cli.context import Settings, print_json, with_settings
 from pylog.console.options import DEFAULT_LISTEN, ConsoleOptions, check_host_name
 
 
@@ -34,7 +35,7 @@ def console(
     """Serve web pages of the cluster: topics, messages, groups, brokers, transactions.
 
     They only show, unless --allow-writes is given. They go up while the cluster is away, and say
-    what is not known. No request leaves this machine.
+    what is not known. No request leaves this machine. With --json the address is printed as JSON.
 
     \b
     pylog console
@@ -49,8 +50,13 @@ def console(
         )
     from pylog.console.__main__ import read_schemas, run
 
-    if settings.as_json:
-        raise click.UsageError("pylog console has nothing to print as JSON; leave --json out")
+    def say(address: str) -> None:
+        if settings.as_json:
+            print_json({"console": address})
+        else:
+            click.echo(f"pylog console ready: {address}/")
+        sys.stdout.flush()
+
     client = {**settings.client(), "client_id": "pylog-console"}
     options = ConsoleOptions(
         client,
@@ -60,5 +66,5 @@ def console(
     )
     return run(
         options, listen, "--listen", allow_plaintext=allow_plaintext, remedy="--allow-plaintext",
-        ready=None, parent=None, say=True,
+        say=say,
     )  # fmt: skip

@@ -95,7 +95,6 @@ def test_the_command_serves_before_there_is_a_cluster_and_ends_in_order() -> Non
         (["--avro-schema", "t"], "write TOPIC=FILE"),
         (["--avro-schema", "t=/nowhere.avsc"], "No such file"),
         (["--avro-schema", "t=/dev/null"], "the schema is no JSON"),
-        (["--json"], "nothing to print as JSON"),
     ],
 )
 def test_what_cannot_be_served_is_told_on_one_line(arguments: list[str], words: str) -> None:
