@@ -28,7 +28,7 @@ from pylog.console.pages import (
     transactions,
 )
 from pylog.console.pages.messages import event
-from pylog.console.rendering import FOLDER, page
+from pylog.console.rendering import FOLDER, compile_all, page
 from pylog.console.wanted import WantedError
 
 NEWS_SECONDS: Final = 1.0
@@ -134,6 +134,7 @@ def build_app(hub: Hub) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        compile_all()
         hub.listen()
         yield
         hub.close()
