@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from pylog import errors
 from pylog.cli.amounts import instant_shown, size_shown
 from pylog.cli.context import (
     Settings,
@@ -28,9 +29,22 @@ if TYPE_CHECKING:
 
 
 FENCED_SHOWN_MAX: Final = 5
+NOT_OFFERED: Final = ("add-broker", "drain", "roll")
 
 
-@click.group()
+class _ClusterCommands(click.Group):
+    """Commands that are to come say what to do meanwhile; nothing lists them."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in NOT_OFFERED:
+            raise errors.NotOffered(
+                f"pylog cluster {cmd_name} is not offered yet; `pylog docs adding-brokers` has the "
+                "steps by hand"
+            )
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_ClusterCommands)
 def cluster() -> None:
     """Look at the cluster and its brokers."""
 

@@ -47,6 +47,8 @@ COMMANDS: Final = {
 
 NOT_OFFERED: Final[Mapping[str, str]] = {
     "acls": "authorization is not offered yet",
+    "adopt": "to take over the directories of an Apache Kafka cluster is not offered yet",
+    "mirror": "to copy from an Apache Kafka cluster is not offered yet",
     "quotas": "quotas are not offered yet",
 }
 """Commands to come: they say so, and nothing else lists them."""

@@ -31,6 +31,8 @@ FAULTS = [
     (["topics", "describe", "nope"], 1, "UNKNOWN_TOPIC_OR_PARTITION", 3),
     (["topics", "create", "a/b"], 1, "INVALID_TOPIC", 17),
     (["acls", "list"], 1, "NOT_OFFERED", 35),
+    (["mirror", "list"], 1, "NOT_OFFERED", 35),
+    (["cluster", "drain", "1"], 1, "NOT_OFFERED", 35),
     (["topics", "alter", "t"], 2, "UsageError", None),
     (["topics", "nonsense"], 2, "NoSuchCommand", None),
     (["topics", "list", "--nonsense"], 2, "NoSuchOption", None),
