@@ -64,7 +64,7 @@ class ConfigKey:
     sensitive: bool = False
     """A secret: never shown, not even to those who may change it."""
     error: ErrorClass = errors.InvalidConfig
-    """What a value raises that the setting does not take."""
+    """The error for a value that the setting does not take."""
 
     def allowed(self) -> str:
         """The values that the setting takes, in words."""

@@ -85,7 +85,9 @@ def _first_line(output: IO[bytes]) -> str:
 
 
 def _ready(line: str) -> dict[str, object] | None:
-    """What the line of a command tells that is ready, in words or as JSON; None without a line."""
+    """The facts in the line, in words or as JSON, that a command prints when it is ready; None
+    without a line.
+    """
     if not line:
         return None
     if not line.startswith(READY):

@@ -85,8 +85,8 @@ def _visible(field: Callable[[Record], bytes]) -> Callable[[Record], bytes]:
 
 
 def as_json(record: Record) -> bytes:
-    """One line: bytes as UTF-8 text, or `{"base64": ...}` where they are not UTF-8. What a terminal
-    would obey is escaped, which means the same in JSON.
+    """One line: bytes as UTF-8 text, or `{"base64": ...}` where they are not UTF-8. Characters
+    that a terminal would obey are escaped, which means the same in JSON.
     """
     line = json.dumps(
         {

@@ -56,7 +56,9 @@ class _Client:
             self._executor.shutdown(wait=False)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Deliver what waits, or commit what is stored and leave the group; let go of
+        connections.
+        """
         await self._call(self._inner.close)
         await self._rest()
         self._end()
@@ -105,7 +107,7 @@ class AIOProducer(_Client):
             try:
                 await self._call(self._inner.poll, _POLL_S)
             except Exception:
-                if not self._inner._closed:
+                if not self._inner._closed:  # else the poll was refused, as the producer is closed
                     logger.exception("a callback of an AIOProducer raised")
 
     async def produce(
@@ -144,10 +146,6 @@ class AIOProducer(_Client):
     commit_transaction = _awaited("commit_transaction")
     abort_transaction = _awaited("abort_transaction")
     set_sasl_credentials = _awaited("set_sasl_credentials")
-
-    async def close(self) -> None:
-        """Deliver what waits, and let go of connections."""
-        await super().close()
 
     async def _rest(self) -> None:
         # A thread that still polls would wait for a callback on a loop that has ended. In a
@@ -232,7 +230,3 @@ class AIOConsumer(_Client):
     cluster_id = _awaited("cluster_id")
     get_watermark_offsets = _awaited("get_watermark_offsets")
     offsets_for_times = _awaited("offsets_for_times")
-
-    async def close(self) -> None:
-        """Commit what is stored, leave the group, and let go of connections."""
-        await super().close()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from pylog.compat.confluent_kafka.aio.clients import AIOConsumer, AIOProducer
@@ -26,6 +28,20 @@ V = TypeVar("V")
 
 async def _outcome(given: Any) -> Any:
     return await given if inspect.isawaitable(given) else given
+
+
+async def _coded(
+    code: Any, given: Any, ctx: SerializationContext, fault: Callable[[Exception], Exception]
+) -> Any:
+    """`given` as the serializer or deserializer makes it, where there is one; `fault` of what it
+    raises.
+    """
+    if code is None:
+        return given
+    try:
+        return await _outcome(code(given, ctx))
+    except Exception as error:
+        raise fault(error) from error
 
 
 async def _codes(conf: dict[str, Any], *names: str) -> tuple[list[Any], dict[str, Any]]:
@@ -70,18 +86,10 @@ class AsyncSerializingProducer(AIOProducer, Generic[K, V]):
         ValueSerializationError for an object that cannot be serialized.
         """
         self._inner._check_open()
-        if self._key_serializer is not None:
-            ctx = SerializationContext(topic, MessageField.KEY, headers)
-            try:
-                key = await _outcome(self._key_serializer(key, ctx))
-            except Exception as error:
-                raise KeySerializationError(error) from error
-        if self._value_serializer is not None:
-            ctx = SerializationContext(topic, MessageField.VALUE, headers)
-            try:
-                value = await _outcome(self._value_serializer(value, ctx))
-            except Exception as error:
-                raise ValueSerializationError(error) from error
+        ctx = SerializationContext(topic, MessageField.KEY, headers)
+        key = await _coded(self._key_serializer, key, ctx, KeySerializationError)
+        ctx = SerializationContext(topic, MessageField.VALUE, headers)
+        value = await _coded(self._value_serializer, value, ctx, ValueSerializationError)
         return await super().produce(
             topic, value, key, partition=partition, timestamp=timestamp, headers=headers
         )
@@ -120,19 +128,14 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
 
     async def _deserialized(self, message: Message[Any, Any]) -> Message[K, V]:
         topic, headers = str(message.topic()), message.headers()
-        key, value = message.key(), message.value()
-        if self._key_deserializer is not None:
-            ctx = SerializationContext(topic, MessageField.KEY, headers)
-            try:
-                key = await _outcome(self._key_deserializer(key, ctx))
-            except Exception as error:
-                raise KeyDeserializationError(error, message) from error
-        if self._value_deserializer is not None:
-            ctx = SerializationContext(topic, MessageField.VALUE, headers)
-            try:
-                value = await _outcome(self._value_deserializer(value, ctx))
-            except Exception as error:
-                raise ValueDeserializationError(error, message) from error
+        ctx = SerializationContext(topic, MessageField.KEY, headers)
+        fault: Callable[[Exception], Exception] = partial(
+            KeyDeserializationError, kafka_message=message
+        )
+        key = await _coded(self._key_deserializer, message.key(), ctx, fault)
+        ctx = SerializationContext(topic, MessageField.VALUE, headers)
+        fault = partial(ValueDeserializationError, kafka_message=message)
+        value = await _coded(self._value_deserializer, message.value(), ctx, fault)
         message.set_key(key)
         message.set_value(value)
         return message

@@ -581,7 +581,7 @@ def _seconds(timeout_ms: float | None) -> float | None:
 
 
 def beginning(pattern: re.Pattern[str]) -> re.Pattern[str]:
-    """What matches the whole of each name that begins with a match."""
+    """A pattern that matches the whole of each name that begins with a match."""
     flags = _FLAGS.match(pattern.pattern)
     text = pattern.pattern[flags.end() :] if flags else pattern.pattern
     return re.compile(f"(?:{text}).*", pattern.flags)
