@@ -32,6 +32,7 @@ from pylog_broker.api.api import DataApi
 from pylog_broker.api.context import RequestContext, bounded_client_id, bounded_software
 from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX, Answers
 from pylog_broker.api.request_memory import SMALL_BYTES as READ_BYTES
+from pylog_broker.framed.gathering import Gathering
 from pylog_broker.framed.open_calls import OpenCalls
 from pylog_broker.net.acceptor import Place
 from pylog_broker.net.connection import Connection, Slot, take_ready
@@ -97,6 +98,7 @@ class Listener(Protocol):
     data: DataApi
     apis: UnaryApis
     calls_max: int
+    gathering: Gathering
 
     def frame_bytes_max_of(self, kind: stream_pb2.StreamKind) -> int:
         """The largest frame of such a stream."""
@@ -396,7 +398,9 @@ class StreamConnection(Connection):
         )
         self.state = _STATES[said.kind]
         if self.state is State.CALLS:
-            self._calls = OpenCalls(self, self._server.apis, self._context, self._memory)
+            self._calls = OpenCalls(
+                self, self._server.apis, self._context, self._memory, self._server.gathering
+            )
         self._cutter.frame_bytes_max = self._server.frame_bytes_max_of(said.kind)
         if self.state is State.FETCH and self._transport is not None:
             # Or what consumers wait for would be written when all that came together is handled.

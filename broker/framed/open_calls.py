@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Final, Protocol
 
 from google.protobuf.message import Message
@@ -18,6 +19,7 @@ from pylog.rpc import calls
 from pylog.rpc.framing import Chunks
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.request_memory import RequestMemory
+from pylog_broker.framed.gathering import Gathering
 from pylog_broker.protobuf.unary import UNREADABLE, AnyBound, UnaryApis
 
 CALLS_MAX: Final = 64
@@ -58,12 +60,19 @@ class OpenCalls:
     """
 
     def __init__(
-        self, caller: Caller, apis: UnaryApis, context: RequestContext, memory: RequestMemory
+        self,
+        caller: Caller,
+        apis: UnaryApis,
+        context: RequestContext,
+        memory: RequestMemory,
+        gathering: Gathering,
     ) -> None:
+        """`gathering`: of the calls of all connections that may wait for others."""
         self._caller = caller
         self._apis = apis
         self._context = context
         self._memory = memory
+        self._gathering = gathering
         self._open: dict[int, _Call] = {}
         self._may_answer = asyncio.Event()
         self._may_answer.set()
@@ -110,13 +119,15 @@ class OpenCalls:
             return
         call = self._open[said.number] = _Call(said.number, api, len(frame), seconds)
         self._memory.handed_over(call.size)
-        loop = asyncio.get_running_loop()
-        call.timer = loop.call_later(seconds, self._on_time, call)
+        call.timer = asyncio.get_running_loop().call_later(seconds, self._on_time, call)
         context = self._context
         if said.version:
             context = context._replace(api_version=said.version)
-        call.task = loop.create_task(self._answer(call, bound, context, message, came))
-        call.task.add_done_callback(lambda task: self._on_done(call, task))
+        if bound.may_wait is not None and bound.may_wait(message):
+            self._gathering.add(partial(self._start, call, bound, context, message, came), now)
+        else:
+            self._gathering.begin_all()
+            self._start(call, bound, context, message, came)
 
     def pause(self) -> None:
         """The client does not take what it was sent: no call that has not begun begins."""
@@ -138,6 +149,15 @@ class OpenCalls:
             self._fail(call, fault)
 
     # ---- one call ------------------------------------------------------------------------------
+
+    def _start(
+        self, call: _Call, bound: AnyBound, context: RequestContext, message: Message, came: float
+    ) -> None:
+        if self._open.get(call.number) is not call:
+            return  # it was answered, or its connection ended, while it waited for others
+        answering = self._answer(call, bound, context, message, came)
+        call.task = asyncio.get_running_loop().create_task(answering)
+        call.task.add_done_callback(lambda task: self._on_done(call, task))
 
     async def _answer(
         self, call: _Call, bound: AnyBound, context: RequestContext, message: Message, came: float

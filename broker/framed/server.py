@@ -13,6 +13,7 @@ from pylog.rpc import streams
 from pylog.rpc.v1 import stream_pb2
 from pylog_broker.api.api import DataApi
 from pylog_broker.framed.connection import LISTENER, State, StreamConnection
+from pylog_broker.framed.gathering import Gathering
 from pylog_broker.framed.open_calls import CALLS_MAX, UNKNOWN
 from pylog_broker.net.acceptor import Acceptor, Gate
 from pylog_broker.net.connections import IdleClose, Newcomers
@@ -69,6 +70,7 @@ class StreamServer:
         self.data = data
         self.apis = apis
         self.calls_max = calls_max
+        self.gathering = Gathering()
         self._frame_bytes_max = frame_bytes_max
         self.connections: set[StreamConnection] = set()
         self._broker_id = broker_id
@@ -121,6 +123,7 @@ class StreamServer:
             self._timer.cancel()
         self.newcomers.stop()
         self.idle.stop()
+        self.gathering.close()
         for connection in list(self.connections):
             connection.end_calls(errors.NetworkException(STOPS))
         await asyncio.sleep(0)  # uvloop writes at the end of a turn

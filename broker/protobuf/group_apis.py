@@ -45,6 +45,7 @@ def _member_apis(api: GroupApi) -> tuple[AnyBound, ...]:
             members.heartbeat,
             groups.heartbeat_taken,
             refusal(group_pb2.GroupHeartbeatResponse),
+            may_wait=lambda _: True,
         ),
         Bound(
             apis.LEAVE_GROUP,
@@ -59,6 +60,7 @@ def _member_apis(api: GroupApi) -> tuple[AnyBound, ...]:
             members.consumer_heartbeat,
             groups.consumer_heartbeat_answered,
             refusal(group_pb2.ConsumerGroupHeartbeatResponse),
+            may_wait=groups.has_no_news,
         ),
     )
 

@@ -222,6 +222,15 @@ def left(answer: Iterable[MemberLeft]) -> group_pb2.LeaveGroupResponse:
 # ---- the consumer protocol ----------------------------------------------------------------------
 
 
+def has_no_news(request: group_pb2.ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether a member only says that it is there."""
+    return request.member_epoch > 0 and not (
+        request.HasField("owned")
+        or request.HasField("subscribed_topics")
+        or request.HasField("subscribed_topic_regex")
+    )
+
+
 def consumer_heartbeat_from(
     request: group_pb2.ConsumerGroupHeartbeatRequest,
 ) -> ConsumerHeartbeat:

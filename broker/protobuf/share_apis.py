@@ -19,6 +19,7 @@ def share_apis(api: ShareApi) -> tuple[AnyBound, ...]:
             api.members.heartbeat,
             shares.heartbeat_answered,
             refusal(share_pb2.ShareGroupHeartbeatResponse),
+            may_wait=shares.has_no_news,
         ),
         Bound(
             apis.SHARE_GROUP_DESCRIBE,

@@ -36,6 +36,11 @@ _DEAD: Final = "Dead"
 # ---- members ------------------------------------------------------------------------------------
 
 
+def has_no_news(request: share_pb2.ShareGroupHeartbeatRequest) -> bool:
+    """Whether a member only says that it is there."""
+    return request.member_epoch > 0 and not request.HasField("subscribed_topics")
+
+
 def heartbeat_from(request: share_pb2.ShareGroupHeartbeatRequest) -> ShareHeartbeat:
     """A member's heartbeat, without the client's id and host: the call has them."""
     names = None

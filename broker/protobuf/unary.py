@@ -27,7 +27,8 @@ class Bound(Generic[RequestT, ResponseT, ValueT, AnswerT]):
     """One API: from its message to a value, to its handler, and back.
 
     `decode` may raise a PylogError for a message that is no value. `refused` makes an answer of the
-    error that a call fails with; None: the edge tells it.
+    error that a call fails with; None: the edge tells it. `may_wait`: whether nobody misses the
+    answer to a message if it is handled some milliseconds later, with others; None: never.
     """
 
     api: UnaryApi[RequestT, ResponseT]
@@ -35,6 +36,7 @@ class Bound(Generic[RequestT, ResponseT, ValueT, AnswerT]):
     handle: Callable[[RequestContext, ValueT], Awaitable[AnswerT]]
     encode: Callable[[AnswerT], ResponseT]
     refused: Callable[[errors.PylogError], ResponseT] | None = None
+    may_wait: Callable[[RequestT], bool] | None = None
 
     async def decoded(self, context: RequestContext, message: RequestT) -> AnswerT:
         """The handler's answer to a message."""

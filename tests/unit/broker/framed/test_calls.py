@@ -254,6 +254,73 @@ def test_a_call_whose_time_is_up_is_answered_and_its_work_ends() -> None:
     scene(play)
 
 
+def with_calls_that_wait(play: Callable[[Caller], Awaitable[None]]) -> None:
+    """Run it with calls of ListOffsets that may wait for others, of which many have come."""
+
+    async def first(world: Caller) -> None:
+        bound = Bound(
+            apis.LIST_OFFSETS, _same, world.handlers.list_offsets, _same, may_wait=lambda _: True
+        )
+        world.apis.by_key = {**world.apis.by_key, LIST: bound}
+        gathering = world.server.gathering
+        gathering._are_many, gathering._span_ends = True, ticks() + 60
+        await play(world)
+        assert gathering.waiting == 0
+
+    scene(first)
+
+
+def test_a_call_that_may_wait_begins_with_the_next_one_that_does_not() -> None:
+    async def play(world: Caller) -> None:
+        world.call(1, 2)
+        await turns()
+        assert world.handlers.waiting == []
+        world.call(3, key=EPOCHS)
+        await turns()
+        assert len(world.handlers.waiting) == 2
+        for each in world.handlers.waiting:
+            each.set_result(None)
+        await turns()
+        assert [number for number, _ in world.told()] == [3, 1, 2]
+
+    with_calls_that_wait(play)
+
+
+def test_a_call_whose_time_is_up_while_it_waits_for_others_does_not_begin() -> None:
+    async def play(world: Caller) -> None:
+        world.call(1, timeout_ms=1)
+        while not world.transport.sent:
+            await asyncio.sleep(0)
+        assert world.told() == [(1, errors.RequestTimedOut)]
+        world.call(2, key=EPOCHS)
+        await turns()
+        assert world.handlers.waiting == []
+        assert world.told() == [(2, [])]
+
+    with_calls_that_wait(play)
+
+
+def test_a_broker_that_stops_answers_the_calls_that_wait_for_others() -> None:
+    async def play(world: Caller) -> None:
+        world.call(1)
+        await world.server.close()
+        assert world.told() == [(1, errors.NetworkException)]
+        assert world.handlers.waiting == []
+
+    with_calls_that_wait(play)
+
+
+def test_the_end_of_a_connection_ends_the_calls_that_wait_for_others() -> None:
+    async def play(world: Caller) -> None:
+        world.call(1)
+        world.connection.connection_lost(None)
+        world.server.gathering.begin_all()
+        await turns()
+        assert world.handlers.waiting == []
+
+    with_calls_that_wait(play)
+
+
 def test_work_that_cannot_be_cancelled_keeps_no_answer_back() -> None:
     async def play(world: Caller) -> None:
         ends = asyncio.Event()
