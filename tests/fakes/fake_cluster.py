@@ -91,6 +91,8 @@ class FakeCluster:
         self.fetch_requests: list[log_pb2.FetchRequest] = []
         self.metadata_requests = 0
         self.metadata_by_broker: Counter[int] = Counter()
+        self.metadata_offsets: dict[int, int] = {}
+        """What each broker has heard of the metadata; 0 where it is not said."""
         self.producer_ids = 100
         self.hidden_topics: set[str] = set()
         self.late_topics: set[str] = set()
@@ -302,6 +304,7 @@ class _Service(log_pb2_grpc.LogServicer):
                 controller=live[0].endpoint,
                 fenced_brokers=cluster.stopped() if request.include_fenced_brokers else (),
                 gateway=cluster.is_gateway and self._broker == 1,
+                metadata_offset=cluster.metadata_offsets.get(self._broker, 0),
             )
             for name in sorted(cluster.topics) if request.all_topics else request.topics:
                 topic = cluster.topics.get(name)

@@ -196,7 +196,8 @@ class AdminClient(TransactionUse, SinkUse, ReassignmentUse, Closing, Shown):
         self, topics: str | Iterable[str] | None = None, *, timeout: float | None = None
     ) -> dict[str, TopicDescription]:
         """Topics with leader and replicas of each partition; None given: all that are not
-        internal. Raises UnknownTopicOrPartition when the controller denies one, or, while that
+        internal. Never older than what this client was told before, where a server that knows as
+        much answers. Raises UnknownTopicOrPartition when the controller denies one, or, while that
         cannot be asked, once brokers have denied it for 3 s.
         """
         timeout_ms = self._milliseconds(timeout)
@@ -220,7 +221,7 @@ class AdminClient(TransactionUse, SinkUse, ReassignmentUse, Closing, Shown):
         request = metadata_request(tuple(names), all_topics=False)
 
         async def attempt(_left_s: float) -> tuple[ClusterSnapshot, frozenset[str]]:
-            response, sure = await self._cluster.ask_surely(request)
+            response, sure = await self._cluster.ask_surely(request, forward=True)
             return snapshot_of(response), sure
 
         while True:
@@ -769,7 +770,7 @@ class AdminClient(TransactionUse, SinkUse, ReassignmentUse, Closing, Shown):
 
     def _ask_metadata(self, request: log_pb2.MetadataRequest, timeout_ms: int) -> ClusterSnapshot:
         async def attempt(_left_s: float) -> log_pb2.MetadataResponse:
-            return await self._cluster.ask_any(request)
+            return await self._cluster.ask_any(request, forward=True)
 
         return snapshot_of(self._retry(attempt, timeout_ms, "metadata"))
 

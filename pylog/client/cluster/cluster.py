@@ -74,6 +74,8 @@ class Cluster:
         """The time since when addresses are tried of which none has answered yet."""
         self._strangers: dict[str, int] = {}
         """Topics that are in `topics` only because so many calls ask for them."""
+        self._told: tuple[str, int, int] | None = None
+        """The most that a server knew that answered; only of calls that go forward."""
         self._on_change = on_change
         self._servers: dict[tuple[Address, int | None], Server] = {}
         self._gateway: Address | None = None  # that answered last; only with routing by gateway
@@ -437,10 +439,10 @@ class Cluster:
         return live
 
     async def ask_surely(
-        self, request: log_pb2.MetadataRequest
+        self, request: log_pb2.MetadataRequest, *, forward: bool = False
     ) -> tuple[log_pb2.MetadataResponse, frozenset[str]]:
         """As `ask_any`; and the topics that are new to this client and for sure do not exist."""
-        response = await self.ask_any(request)
+        response = await self.ask_any(request, forward=forward)
         denied = denied_in(response, self.metadata.topics)
         if response.gateway:
             return response, frozenset(denied)
@@ -450,9 +452,14 @@ class Cluster:
             return response, frozenset()
         return response, await confirm(response, doubtful, self.server(gateway))
 
-    async def ask_any(self, request: log_pb2.MetadataRequest) -> log_pb2.MetadataResponse:
+    async def ask_any(
+        self, request: log_pb2.MetadataRequest, *, forward: bool = False
+    ) -> log_pb2.MetadataResponse:
         """The first answer of any server; BootstrapFailed when all refused, MessageTooLarge when
         one of them because of a size, which is the same for all.
+
+        `forward`: a server that knows less than the one that answered before, as a broker does that
+        was cut off, is believed only when no other answers within 0.3 s.
         """
         load = {address: server.load for (address, _), server in self._servers.items()}
         shuffle: Callable[[list[Address]], None] = self.rng.shuffle
@@ -463,6 +470,7 @@ class Cluster:
         asked: dict[asyncio.Task[log_pb2.MetadataResponse], Address] = {}
         self.faults = {a: f for a, f in self.faults.items() if a in addresses}
         too_large: BaseException | None = None
+        behind: log_pb2.MetadataResponse | None = None
         try:
             remaining = iter(addresses)
             address = next(remaining, None)
@@ -471,19 +479,32 @@ class Cluster:
                     server = self._server_at(address)
                     asked[asyncio.ensure_future(self._ask(server, request, timeout_s))] = address
                 address = next(remaining, None)
-                wait_s = ASK_NEXT_AFTER_S if address is not None else None
+                is_waited_for = address is None and behind is None
                 done, _ = await asyncio.wait(
-                    asked, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
+                    asked,
+                    timeout=None if is_waited_for else ASK_NEXT_AFTER_S,
+                    return_when=asyncio.FIRST_COMPLETED,
                 )
                 for task in done:
                     asker = asked.pop(task)
                     if task.exception() is None:
                         self.faults.pop(asker, None)
-                        return task.result()
+                        answer = task.result()
+                        if not forward:
+                            return answer
+                        if not self._is_behind(answer):
+                            self._told = _what_is_known(answer)
+                            return answer
+                        if behind is None or _what_is_known(behind) < _what_is_known(answer):
+                            behind = answer
+                        continue
                     if timeout_s >= WHOLE_ATTEMPT_S or asker not in self.faults:
                         self.faults[asker] = str(task.exception()).removeprefix(f"{asker}: ")
                     if isinstance(task.exception(), errors.MessageTooLarge):
                         too_large = task.exception()
+                if address is None and behind is not None and not (asked and done):
+                    self._told = _what_is_known(behind)
+                    return behind
                 if not asked and address is None:
                     if too_large is not None:
                         raise too_large
@@ -491,6 +512,11 @@ class Cluster:
         finally:
             for task in asked:
                 task.cancel()
+
+    def _is_behind(self, answer: log_pb2.MetadataResponse) -> bool:
+        """Whether this client was told by a server that knew more."""
+        known = _what_is_known(answer)
+        return self._told is not None and self._told[0] == known[0] and known < self._told
 
     async def _ask(
         self, server: Server, request: log_pb2.MetadataRequest, timeout_s: float
@@ -539,3 +565,8 @@ class Cluster:
                 if error.refreshes_metadata:
                     self.refresh_soon()
                 await asyncio.sleep(wait_s)
+
+
+def _what_is_known(answer: log_pb2.MetadataResponse) -> tuple[str, int, int]:
+    """The answerer's place in the history of its cluster's metadata."""
+    return answer.cluster_id, answer.controller_epoch, answer.metadata_offset

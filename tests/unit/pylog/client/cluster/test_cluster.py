@@ -92,6 +92,67 @@ def test_a_topic_that_is_new_does_not_wait_for_the_pause_behind_a_refresh() -> N
         assert thread.run(asyncio.wait_for(ask(), 30)) == ([1, 2, 3], 0)
 
 
+def answers_of_three(
+    asks: int, offsets: dict[int, int], later: dict[int, int], *, forward: bool = True
+) -> list[int]:
+    """What the answerers had heard of the metadata, of three brokers; `later`: from the second
+    answer on.
+    """
+    thread = shared_loop()
+
+    async def ask() -> list[int]:
+        cluster = Cluster(thread, settings)
+        await cluster.refresh()
+        request, found = log_pb2.MetadataRequest(), []
+        for _ in range(asks):
+            answer = await cluster.ask_any(request, forward=forward)
+            found.append(answer.metadata_offset)
+            running.metadata_offsets = later
+        await cluster.close()
+        return found
+
+    with FakeCluster(3) as running:
+        running.metadata_offsets = offsets
+        given = {"bootstrap_servers": running.bootstrap_servers}
+        settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
+        return thread.run(asyncio.wait_for(ask(), 60))
+
+
+def test_what_an_administrator_is_told_does_not_go_back() -> None:
+    same, one_is_behind = {1: 7, 2: 7, 3: 7}, {1: 7, 2: 7, 3: 5}
+    assert answers_of_three(30, same, one_is_behind) == [7] * 30
+    assert 5 in answers_of_three(30, same, one_is_behind, forward=False)
+
+
+def test_the_newest_that_there_is_is_believed() -> None:
+    assert answers_of_three(10, {1: 7, 2: 7, 3: 7}, {1: 4, 2: 5, 3: 4}) == [7] + [5] * 9
+
+
+def test_a_server_that_is_silent_does_not_keep_an_older_answer_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pylog.client.cluster.cluster.METADATA_ANSWER_S_MAX", 3_600)
+    thread = shared_loop()
+
+    async def ask() -> list[int]:
+        cluster = Cluster(thread, settings)
+        request, found = log_pb2.MetadataRequest(), []
+        for offset in (7, 5):
+            running.metadata_offsets = {1: offset}
+            answer = await cluster.ask_any(request, forward=True)
+            found.append(answer.metadata_offset)
+        await cluster.close()
+        return found
+
+    with FakeCluster(1) as running, socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        both = [*running.bootstrap_servers, f"127.0.0.1:{silent.getsockname()[1]}"]
+        given = {"bootstrap_servers": both, "request_timeout_ms": 3_600_000}
+        settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
+        assert thread.run(asyncio.wait_for(ask(), 60)) == [7, 5]
+
+
 def test_what_cannot_be_understood_does_not_end_the_refreshing(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
