@@ -6,6 +6,7 @@ import argparse
 import itertools
 import os
 import sys
+import uuid
 from typing import TYPE_CHECKING
 
 from bench import (
@@ -155,7 +156,33 @@ def spark_figures(scale: float, runs: int) -> None:
             },
             runs=runs,
         )
+        for rows in (100_000, 1_000):
+            sink_batch_rows(session, running, max(20, int(rows * scale)), batches, runs)
     session.stop()
+
+
+def sink_batch_rows(
+    session: SparkSession, running: LocalCluster, rows: int, batches: int, runs: int
+) -> None:
+    """What a batch of a streaming query takes, exactly once and at least once."""
+
+    def batch_ms(*, exactly_once: bool) -> float:
+        topic = cluster.fresh_topic(running, f"streamed-{uuid.uuid4()}")
+        bootstrap = running.bootstrap_servers
+        return spark.sink_batch_ms(
+            session, bootstrap, topic, batches, rows, exactly_once=exactly_once
+        )
+
+    alternating(
+        "ms",
+        {
+            f"Spark sink, {rows:,} rows a batch, at least once": (
+                lambda: batch_ms(exactly_once=False)
+            ),
+            f"Spark sink, {rows:,} rows a batch, exactly once": lambda: batch_ms(exactly_once=True),
+        },
+        runs=runs,
+    )
 
 
 def spark_rows(

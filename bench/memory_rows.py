@@ -67,17 +67,17 @@ class MemoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     itself.
     """
 
-    def __init__(self, rows: int, size: int) -> None:
-        self._rows, self._size = rows, size
+    def __init__(self, rows: int, size: int, rows_a_batch: int) -> None:
+        self._rows, self._size, self._rows_a_batch = rows, size, rows_a_batch
 
     def initialOffset(self) -> dict[str, int]:
         return {"row": 0}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        return {"row": min(start["row"] + MICRO_BATCH_ROWS, self._rows)}
+        return {"row": min(start["row"] + self._rows_a_batch, self._rows)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadMaxRows(MICRO_BATCH_ROWS)
+        return ReadMaxRows(self._rows_a_batch)
 
     def prepareForTriggerAvailableNow(self) -> None:
         pass
@@ -113,7 +113,9 @@ class MemorySource(DataSource):
         return MemoryReader(int(options["rows"]), int(options["size"]), int(options["partitions"]))
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return MemoryStreamReader(int(self.options["rows"]), int(self.options["size"]))
+        options = self.options
+        rows_a_batch = int(options.get("rowsABatch", MICRO_BATCH_ROWS))
+        return MemoryStreamReader(int(options["rows"]), int(options["size"]), rows_a_batch)
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         return DroppingWriter()

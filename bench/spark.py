@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -113,6 +114,30 @@ def memory_micro_batches(spark: SparkSession, batches: int) -> float:
     """Seconds for a query of as many micro-batches from memory."""
     reader = spark.readStream.format("memory_rows").option("size", 100)
     return _streamed(reader.option("rows", batches * MICRO_BATCH_ROWS).load(), batches)
+
+
+def sink_batch_ms(
+    spark: SparkSession, bootstrap: str, topic: str, batches: int, rows: int, *, exactly_once: bool
+) -> float:
+    """Milliseconds of a streaming query's trigger that writes `rows` rows of 100 bytes: the median
+    of all but the first.
+    """
+    reader = spark.readStream.format("memory_rows").option("size", 100).option("rowsABatch", rows)
+    frame = reader.option("rows", batches * rows).load().select("value")
+    with tempfile.TemporaryDirectory() as checkpoint:
+        query = (
+            frame.writeStream.format(PYLOG)
+            .option("pylog.bootstrap.servers", bootstrap)
+            .option("topic", topic)
+            .option("pylog.exactly.once", str(exactly_once).lower())
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        told = [p.durationMs["triggerExecution"] for p in query.recentProgress if p.numInputRows]
+        assert len(told) == batches
+        return statistics.median(told[1:])
 
 
 def _streamed(frame: DataFrame, batches: int) -> float:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.integration
     ("part", "figures"),
     [
         ("limits", 3), ("storage", 11), ("log", 20), ("groups", 33), ("transactions", 14),
-        ("upkeep", 8), ("spark", 10),
+        ("upkeep", 8), ("spark", 14),
     ],
 )  # fmt: skip
 def test_a_benchmark_runs(part: str, figures: int) -> None:
