@@ -450,7 +450,7 @@ class ProducerApp(Actor):
         before = known.get(fate.marks[-1]) if fate.marks else None
         is_transactional = bool(self.transactional_id)
         data = batch_bytes(batch, self._compression, transactional=is_transactional)
-        fate.home = (topic_id, tp.partition)
+        sent_to, fate.home = fate.home, (topic_id, tp.partition)
         if fresh:
             mark = fingerprint(data)
             if before is None:
@@ -464,6 +464,9 @@ class ProducerApp(Actor):
                 )
             fate.marks.append(mark)
             known.sent(mark, before._replace(home=fate.home))
+        elif sent_to != fate.home:
+            self.cluster.sometimes["a batch goes to the new topic as it is"] += 1
+            known.moved(fate.marks[-1], fate.home)
         return PartitionBatch(tp, topic_id, data)
 
     def _open(self, broker: int) -> _Stream | None:
