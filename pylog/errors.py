@@ -9,9 +9,12 @@ Codes and names are Apache Kafka's (its `Errors` table).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from pylog.plain_text import escaped
+
+if TYPE_CHECKING:
+    from pylog.model import TopicPartition
 
 
 class PylogError(Exception):
@@ -26,6 +29,11 @@ class PylogError(Exception):
     fatal: ClassVar[bool] = False
     abortable: ClassVar[bool] = False
     default_message: ClassVar[str] = ""
+    topic: str | None = None
+    topic_partition: TopicPartition | None = None
+    """The topic, and of that the partition, that a consumer's error is about; None where it is
+    about none, or about several.
+    """
 
     def __init_subclass__(cls) -> None:
         # A class whose text says all has no other one to be described by.
@@ -34,6 +42,14 @@ class PylogError(Exception):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message or self.default_message)
+
+    def about(self, what: TopicPartition | str) -> Self:
+        """The same error, which is now known to be about that partition, or topic."""
+        if isinstance(what, str):
+            self.topic = what
+        else:
+            self.topic, self.topic_partition = what.topic, what
+        return self
 
     @property
     def name(self) -> str:

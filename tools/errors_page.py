@@ -32,8 +32,9 @@ Each error of pylog has a name, mostly Kafka's, and a message that says which ad
 setting or limit is meant. This page says what to do next. The `pylog` command prints that behind
 its error, and with `--json` as the field `next_step`. In Python the names are classes of
 `pylog.errors` (`NO_OFFSET_FOR_PARTITION` is `NoOffsetForPartition`), and `error.retriable` says
-whether the same call may succeed later. Errors of Spark's format begin with `[PYLOG_...]` and end
-with what to do.
+whether the same call may succeed later. An error of a consumer that is about one partition has
+`error.topic_partition`, and one about a topic `error.topic`; else they are None. Errors of Spark's
+format begin with `[PYLOG_...]` and end with what to do.
 
 | error | code | retriable | next step |
 | --- | --- | --- | --- |

@@ -411,11 +411,12 @@ class Cluster:
             else:
                 before = self.denied.get(topic.name)
                 since_ms, known = (before.since_ms, before.sure) if before else (now_ms, False)
-                self.denied[topic.name] = Denial(since_ms, topic.error, known or topic.name in sure)
+                error = topic.error.about(topic.name)
+                self.denied[topic.name] = Denial(since_ms, error, known or topic.name in sure)
         if all_topics:
             for name in self.metadata.topics.keys() - {topic.name for topic in snapshot.topics}:
                 missing = errors.UnknownTopicOrPartition(f"topic {name} does not exist")
-                self.denied.setdefault(name, Denial(now_ms, missing))
+                self.denied.setdefault(name, Denial(now_ms, missing.about(name)))
         brokers = self.metadata.brokers.values()
         self._ports.keep((b.stream, b.epoch) for b in brokers if b.stream is not None)
         live = self._live()

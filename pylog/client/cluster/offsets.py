@@ -117,8 +117,8 @@ async def ask_leaders(
             for tp in part:
                 outcomes.told(tp, error, None)
             return
-        for answer in answers:
-            outcomes.told(*answer)
+        for tp, fault, value in answers:
+            outcomes.told(tp, None if fault is None else fault.about(tp), value)
 
     async def attempt(left_s: float) -> None:
         by_broker: dict[int, dict[TopicPartition, int]] = {}
@@ -158,11 +158,11 @@ async def _leader(
         outcomes.faults[tp] = errors.UnknownTopicOrPartition(
             f"topic {tp.topic} has partitions 0 to {len(topic.partitions) - 1}; there is no "
             f"partition {tp.partition}"
-        )
+        ).about(tp)
         return None
     leader = cluster.metadata.leader(*tp)
     if leader is None:
-        outcomes.passing[tp] = errors.LeaderNotAvailable(f"{tp} has no live leader")
+        outcomes.passing[tp] = errors.LeaderNotAvailable(f"{tp} has no live leader").about(tp)
         cluster.refresh_soon(tp.topic)
         return None
     return leader.broker

@@ -234,7 +234,7 @@ class PollWaiting:
                     raise errors.RequestTimedOut(
                         f"{asked.topic_partition}: no position within "
                         f"default_api_timeout_ms={self._timeout_ms}"
-                    )
+                    ).about(asked.topic_partition)
                 self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
 
     def raise_faults(self, *, at_once: bool = False) -> None:
@@ -329,7 +329,7 @@ class PollWaiting:
             tp: errors.UnknownTopicOrPartition(
                 f"topic {tp.topic} has partitions 0 to {len(topics[tp.topic].partitions) - 1}; "
                 f"there is no partition {tp.partition}"
-            )
+            ).about(tp)
             for tp, since_ms in self._absent_since_ms.items()
             if now_ms - since_ms >= grace_ms
         }

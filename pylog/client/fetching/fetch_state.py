@@ -109,8 +109,8 @@ class Partition:
         self.urgent = self.urgent or not self.paused
 
     def fail(self, error: errors.PylogError) -> None:
-        """Have a poll raise `error`."""
-        self.error = error
+        """Have a poll raise `error`, which is about this partition alone."""
+        self.error = error.about(self.topic_partition)
         self.error_seen = None
 
     def holds_before(self, arrival: int) -> bool:

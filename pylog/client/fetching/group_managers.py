@@ -8,6 +8,7 @@ user's next poll: only then is it known which records the user is done with.
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -387,7 +388,7 @@ class GroupManagers:
             if answer.failed:
                 error = answer.error
                 if isinstance(error, errors.PylogError) and not error.retriable:
-                    known[tp].fail(error)
+                    known[tp].fail(copy.copy(error))
                 continue
             told = answer.result()[tp]
             if known[tp].generation == generation and self._is_of_another_topic(told):

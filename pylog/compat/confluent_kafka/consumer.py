@@ -314,7 +314,7 @@ class Consumer:
                 NewTopics(self._admin_client()).ensure(self._consumer.subscription())
             return None
         told = error_of(error)
-        tp = self._partition_in(str(error))
+        tp = error.topic_partition
         lost = isinstance(error, errors.NoOffsetForPartition | errors.OffsetOutOfRange)
         if lost:
             told = KafkaError(KafkaError._AUTO_OFFSET_RESET, str(error))
@@ -330,7 +330,7 @@ class Consumer:
             return None
         if tp is not None:
             return about(told, *tp, self._consumed.get(tp))
-        return about(told, self._topic_in(str(error)))
+        return about(told, error.topic)
 
     def _is_news(self, text: str) -> bool:
         now_ms = SYSTEM_CLOCK.monotonic_ms()
@@ -338,16 +338,6 @@ class Consumer:
             return False
         self._told_at_ms[text] = now_ms
         return True
-
-    def _partition_in(self, text: str) -> model.TopicPartition | None:
-        """The partition that the words of an error begin with: pylog's errors have no field."""
-        begin = text.partition(" ")[0].removesuffix(":")
-        return next((tp for tp in self._consumer.assignment() if str(tp) == begin), None)
-
-    def _topic_in(self, text: str) -> str | None:
-        """The topic that they begin with."""
-        word, _, rest = text.partition(" ")
-        return rest.partition(" ")[0] if word == "topic" else None
 
     def _look_at_ends(self) -> None:
         """Tell of partitions that are read to their ends, once for each end."""

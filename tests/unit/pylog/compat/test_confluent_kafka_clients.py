@@ -206,7 +206,7 @@ def test_errors_that_stay_are_told_once_in_a_while(cluster: FakeCluster) -> None
         for _ in range(3):
             assert consumer._told_of(errors.BootstrapFailed("down"), 0) is None
         assert told == [KafkaError._ALL_BROKERS_DOWN]
-        missing = errors.UnknownTopicOrPartition("topic u does not exist")
+        missing = errors.UnknownTopicOrPartition("it does not exist").about("u")
         found = [consumer._told_of(missing, 0) for _ in range(2)]
         assert [message and message.topic() for message in found] == ["u", None]
 

@@ -81,6 +81,7 @@ def test_deserializers_and_their_failures(cluster: FakeCluster) -> None:
         for _ in range(2):
             with pytest.raises(errors.SerializationFailed, match="t-0 at offset 2") as caught:
                 c.poll(5)
+        assert (caught.value.topic, caught.value.topic_partition) == ("t", T0)
         raw = caught.value.record
         assert (raw.offset, raw.key, raw.value) == (2, b"9", b"x")
         c.seek(T0, 3)
@@ -106,6 +107,7 @@ def test_a_batch_that_cannot_be_read_holds_back_nothing_else(
             except errors.CorruptMessage as error:
                 fault = error
         assert f"t-0, batch at offset {header.base_offset}" in str(fault)
+        assert fault.topic_partition == T0
         assert c.position() == {T0: header.base_offset, T1: 3}
         c.seek(T0, 60)
         assert not c.poll(0.05)
@@ -192,8 +194,9 @@ def test_good_records_come_before_another_partitions_fault(cluster: FakeCluster)
         c.poll(0)
         arrived(c, T0, T1)
         assert sum(len(c.poll(5)) for _ in range(3)) == 1_200
-        with pytest.raises(errors.OffsetOutOfRange, match="t-1"):
+        with pytest.raises(errors.OffsetOutOfRange, match="t-1") as fault:
             c.poll(5)
+        assert fault.value.topic_partition == T1
 
 
 def test_a_stream_of_records_does_not_hide_a_fault(cluster: FakeCluster) -> None:
@@ -221,8 +224,9 @@ def test_good_records_come_before_a_topic_that_is_denied(cluster: FakeCluster) -
         eventually(30, lambda: "absent" in c._cluster.denied, "the denial")
         SYSTEM_CLOCK.sleep(0.06)  # the denial counts now
         assert [len(c.poll(5)) for _ in range(3)] == [10, 10, 10]
-        with pytest.raises(errors.UnknownTopicOrPartition, match="absent"):
+        with pytest.raises(errors.UnknownTopicOrPartition, match="absent") as fault:
             c.poll(5)
+        assert (fault.value.topic, fault.value.topic_partition) == ("absent", None)
 
 
 def test_a_position_does_not_wait_for_records_of_others(cluster: FakeCluster) -> None:
@@ -233,5 +237,6 @@ def test_a_position_does_not_wait_for_records_of_others(cluster: FakeCluster) ->
         c.poll(0)
         arrived(c, T0)
         c.assign([T0, T1])
-        with pytest.raises(errors.NoOffsetForPartition, match="t-1"):
+        with pytest.raises(errors.NoOffsetForPartition, match="t-1") as fault:
             c.position(T1)
+        assert fault.value.topic_partition == T1

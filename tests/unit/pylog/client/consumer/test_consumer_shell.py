@@ -119,8 +119,9 @@ def test_offsets_by_time_and_at_the_ends(cluster: FakeCluster) -> None:
         assert c.offsets_for_times({T0: 2**63 - 1}) == {T0: None}
         with pytest.raises(errors.InvalidTimestamp, match="-5"):
             c.offsets_for_times({T0: -5})
-        with pytest.raises(errors.UnknownTopicOrPartition, match="no partition 9"):
+        with pytest.raises(errors.UnknownTopicOrPartition, match="no partition 9") as fault:
             c.end_offsets(TopicPartition("t", 9))
+        assert fault.value.topic_partition == TopicPartition("t", 9)
 
 
 def test_leaving_an_iteration_loses_and_repeats_nothing(cluster: FakeCluster) -> None:
