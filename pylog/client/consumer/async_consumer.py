@@ -268,12 +268,12 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
 
     # ---- what may ask a broker ----------------------------------------------------------------
 
-    async def _elsewhere(self, call: Callable[..., T], *args: Any) -> T:
-        return await self._calls.run(partial(call, *args))
+    async def _elsewhere(self, call: Callable[..., T], *args: Any, **named: Any) -> T:
+        return await self._calls.run(partial(call, *args, **named))
 
-    async def partitions_for(self, topic: str) -> list[int]:
+    async def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[int]:
         """The topic's partition numbers."""
-        return await self._elsewhere(self._inner.partitions_for, topic)
+        return await self._elsewhere(self._inner.partitions_for, topic, timeout=timeout)
 
     async def seek_to_beginning(self, *partitions: Partitions) -> None:
         """Go on at the first offset of these partitions (none given: all assigned)."""
@@ -283,9 +283,9 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
         """Go on behind the last record of these partitions (none given: all assigned)."""
         await self._elsewhere(self._inner.seek_to_end, *partitions)
 
-    async def position(self, *partitions: Partitions) -> Any:
+    async def position(self, *partitions: Partitions, timeout: float | None = None) -> Any:
         """The offset of the next record: an int for one partition, else a dict."""
-        return await self._elsewhere(self._inner.position, *partitions)
+        return await self._elsewhere(self._inner.position, *partitions, timeout=timeout)
 
     async def pause(self, *partitions: Partitions) -> None:
         """Return no records of these partitions until `resume` (none given: all assigned)."""
@@ -295,23 +295,27 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
         """Undo `pause` (none given: all assigned)."""
         await self._elsewhere(self._inner.resume, *partitions)
 
-    async def beginning_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]:
+    async def beginning_offsets(
+        self, *partitions: Partitions, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
         """The first offset of each partition (none given: all assigned)."""
-        return await self._elsewhere(self._inner.beginning_offsets, *partitions)
+        return await self._elsewhere(self._inner.beginning_offsets, *partitions, timeout=timeout)
 
-    async def end_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]:
+    async def end_offsets(
+        self, *partitions: Partitions, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
         """The offset behind the last readable record of each (none given: all assigned)."""
-        return await self._elsewhere(self._inner.end_offsets, *partitions)
+        return await self._elsewhere(self._inner.end_offsets, *partitions, timeout=timeout)
 
     async def offsets_for_times(
-        self, times: Mapping[TopicPartition, int]
+        self, times: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (milliseconds); None where none is that late."""
-        return await self._elsewhere(self._inner.offsets_for_times, times)
+        return await self._elsewhere(self._inner.offsets_for_times, times, timeout=timeout)
 
-    async def lag(self, *partitions: Partitions) -> Any:
+    async def lag(self, *partitions: Partitions, timeout: float | None = None) -> Any:
         """The number of offsets left to read: an int for one partition, else a dict."""
-        return await self._elsewhere(self._inner.lag, *partitions)
+        return await self._elsewhere(self._inner.lag, *partitions, timeout=timeout)
 
     # ---- the group ----------------------------------------------------------------------------
 
@@ -322,7 +326,7 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
         timeout: float | None = None,
     ) -> None:
         """Commit these offsets, or what was returned so far; returns when they are kept."""
-        await self._elsewhere(lambda: self._inner.commit(offsets, timeout=timeout))
+        await self._elsewhere(self._inner.commit, offsets, timeout=timeout)
 
     def commit_async(
         self,
@@ -334,7 +338,7 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
 
     async def committed(self, *partitions: Partitions, timeout: float | None = None) -> Any:
         """The group's committed offset: of one partition, or a dict."""
-        return await self._elsewhere(lambda: self._inner.committed(*partitions, timeout=timeout))
+        return await self._elsewhere(self._inner.committed, *partitions, timeout=timeout)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """This consumer's identity in its group."""

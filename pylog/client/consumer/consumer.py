@@ -97,11 +97,11 @@ class Consumer(Closing, Shown, Generic[K, V]):
     means the end of the log, without a group that at the time of construction, 'earliest' its
     start, 'none' is an error unless you seek().
 
-    Methods that ask brokers raise RequestTimedOut or BootstrapFailed after
-    `default_api_timeout_ms`, and UnknownTopicOrPartition for a topic or partition that does not
-    exist; methods about an assigned partition, or all of them, raise InvalidRequest for one that is
-    not assigned. After `close` everything raises ClientClosed, from a second thread at the same
-    time WrongThread.
+    Methods that ask brokers raise RequestTimedOut or BootstrapFailed after `timeout` seconds
+    (default: those of `default_api_timeout_ms`), and UnknownTopicOrPartition for a topic or
+    partition that does not exist; methods about an assigned partition, or all of them, raise
+    InvalidRequest for one that is not assigned. After `close` everything raises ClientClosed, from
+    a second thread at the same time WrongThread.
     """
 
     @overload
@@ -315,11 +315,11 @@ class Consumer(Closing, Shown, Generic[K, V]):
         with self._use():
             return set(self._core.subscription.matching(self._cluster.metadata.topics))
 
-    def partitions_for(self, topic: str) -> list[int]:
+    def partitions_for(self, topic: str, *, timeout: float | None = None) -> list[int]:
         """The topic's partition numbers."""
         check_topic(topic)
         with self._use():
-            info = self._thread.run(self._cluster.topic(topic, self._timeout_ms))
+            info = self._thread.run(self._cluster.topic(topic, self._limit_ms(timeout)))
             return list(range(len(info.partitions)))
 
     # ---- records ------------------------------------------------------------------------------
@@ -494,14 +494,15 @@ class Consumer(Closing, Shown, Generic[K, V]):
             self._collector.drop_pending(chosen)
             self._want(SeekTo(tuple(chosen), timestamp))
 
-    def position(self, *partitions: Partitions) -> Any:
+    def position(self, *partitions: Partitions, timeout: float | None = None) -> Any:
         """The offset of the next record: an int for one partition, a dict for several or for none
         given (all assigned). Waits for a position that is being looked up.
         """
         with self._use():
-            chosen = self._chosen(partitions)
-            deadline = self._clock.monotonic_ms() + self._timeout_ms
-            positions = {tp: self._waiting.position(tp, deadline) for tp in chosen}
+            limit_ms = self._limit_ms(timeout)
+            deadline_ms = self._clock.monotonic_ms() + limit_ms
+            chosen = self._chosen(partitions, limit_ms)
+            positions = {tp: self._waiting.position(tp, deadline_ms, limit_ms) for tp in chosen}
             positions.update(
                 {t: o for t, o in self._collector.unyielded().items() if t in positions}
             )
@@ -525,60 +526,78 @@ class Consumer(Closing, Shown, Generic[K, V]):
         with self._use(), self._lock:
             return {tp for tp, p in self._positions.partitions.items() if p.paused_by_user}
 
-    def beginning_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]:
+    def beginning_offsets(
+        self, *partitions: Partitions, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
         """The first offset of each partition (none given: all assigned)."""
-        return self._list(partitions, EARLIEST_TIMESTAMP)
+        return self._list(partitions, EARLIEST_TIMESTAMP, timeout)
 
-    def end_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]:
+    def end_offsets(
+        self, *partitions: Partitions, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
         """The offset behind the last readable record of each (none given: all assigned)."""
-        return self._list(partitions, LATEST_TIMESTAMP)
+        return self._list(partitions, LATEST_TIMESTAMP, timeout)
 
     def _list(
-        self, partitions: tuple[Partitions, ...], timestamp: int
+        self, partitions: tuple[Partitions, ...], timestamp: int, timeout: float | None
     ) -> dict[TopicPartition, int]:
         with self._use():
-            listing = self._listing(dict.fromkeys(self._chosen(partitions), timestamp))
+            limit_ms = self._limit_ms(timeout)
+            deadline_ms = self._clock.monotonic_ms() + limit_ms
+            wanted = dict.fromkeys(self._chosen(partitions, limit_ms), timestamp)
+            listing = self._listing(wanted, max(deadline_ms - self._clock.monotonic_ms(), 0))
             return {tp: found.offset for tp, found in listing.items() if found is not None}
 
     def offsets_for_times(
-        self, times: Mapping[TopicPartition, int]
+        self, times: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (milliseconds since 1970); None where none is that
         late. InvalidTimestamp for a time below 0.
         """
         with self._use():
-            return self._listing(times_by_partition(times))
+            return self._listing(times_by_partition(times), self._limit_ms(timeout))
 
     def _listing(
-        self, wanted: dict[TopicPartition, int]
+        self, wanted: dict[TopicPartition, int], limit_ms: int
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         listing, faults = self._thread.run(
-            list_offsets(
-                self._cluster, wanted, self._timeout_ms, read_committed=self._read_committed
-            )
+            list_offsets(self._cluster, wanted, limit_ms, read_committed=self._read_committed)
         )
         raise_faults(listing, faults)
         return {tp: listing[tp] for tp in wanted}
 
-    def lag(self, *partitions: Partitions) -> Any:
+    def lag(self, *partitions: Partitions, timeout: float | None = None) -> Any:
         """The number of offsets left to read: an int for one partition, a dict for several or for
         none given (all assigned). Asks the brokers for the ends.
         """
-        positions = self.position(*partitions)
+        deadline_ms = self._clock.monotonic_ms() + self._limit_ms(timeout)
+        positions = self.position(*partitions, timeout=timeout)
+        left_s = max(deadline_ms - self._clock.monotonic_ms(), 0) / 1000
         if not isinstance(positions, dict):
-            ends = self.end_offsets(*partitions)
+            ends = self.end_offsets(*partitions, timeout=left_s)
             return max(next(iter(ends.values())) - positions, 0)
-        ends = self.end_offsets(list(positions))
+        ends = self.end_offsets(list(positions), timeout=left_s)
         return {tp: max(ends[tp] - position, 0) for tp, position in positions.items()}
 
-    def _chosen(self, partitions: tuple[Partitions, ...]) -> list[TopicPartition]:
+    def _limit_ms(self, timeout: float | None) -> int:
+        """The time that a call may take."""
+        given_s = seconds_or_none(timeout)
+        return self._timeout_ms if given_s is None else round(given_s * 1000)
+
+    def _chosen(
+        self, partitions: tuple[Partitions, ...], limit_ms: int | None = None
+    ) -> list[TopicPartition]:
+        """These, or else all assigned."""
         if partitions:
             return some_partitions(partitions)
         subscribed = self._core.subscription.topics
         if self._group is None and subscribed and not self._positions.partitions:
             # Subscribed a moment ago: "all assigned" means the topics' partitions.
+            limit_ms = self._timeout_ms if limit_ms is None else limit_ms
+            deadline_ms = self._clock.monotonic_ms() + limit_ms
             for topic in subscribed:
-                self._thread.run(self._cluster.topic(topic, self._timeout_ms))
+                left_ms = max(deadline_ms - self._clock.monotonic_ms(), 0)
+                self._thread.run(self._cluster.topic(topic, left_ms))
             with self._lock:
                 self._core.add_partitions()
         return list(self._positions.partitions)

@@ -210,18 +210,20 @@ class PollWaiting:
         if self._loop.closed:
             raise errors.ClientClosed("the consumer is closed")
 
-    def position(self, tp: TopicPartition, deadline_ms: int) -> int:
-        """The partition's position; waits while it is being looked up."""
+    def position(self, tp: TopicPartition, deadline_ms: int, limit_ms: int) -> int:
+        """The partition's position; waits while it is being looked up. `limit_ms`: the time that
+        the call was given.
+        """
         asked = AskPosition(tp)
         self._loop.submit(asked)
         try:
-            self._await(asked, deadline_ms)
+            self._await(asked, deadline_ms, limit_ms)
         finally:
             with self._loop.lock:
                 self._core.positions.forget(asked)
         return asked.answer.result()
 
-    def _await(self, asked: AskPosition, deadline_ms: int) -> None:
+    def _await(self, asked: AskPosition, deadline_ms: int, limit_ms: int) -> None:
         """Return when it is answered."""
         while not asked.answer.done:
             self.raise_faults(at_once=True)
@@ -232,8 +234,7 @@ class PollWaiting:
                 left_s = (deadline_ms - self._clock.monotonic_ms()) / 1000
                 if left_s <= 0:
                     raise errors.RequestTimedOut(
-                        f"{asked.topic_partition}: no position within "
-                        f"default_api_timeout_ms={self._timeout_ms}"
+                        f"{asked.topic_partition}: no position within {limit_ms} ms"
                     ).about(asked.topic_partition)
                 self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
 

@@ -284,10 +284,15 @@ class KafkaConsumer:
     # ---- positions ----------------------------------------------------------------------------
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
-        """The offset of the next record."""
+        """The offset of the next record; None where it is not known after `timeout_ms`."""
         tp = self._assigned(partition)
         with translating():
-            position: int = self._consumer.position(tp)
+            try:
+                position: int = self._consumer.position(tp, timeout=_seconds(timeout_ms))
+            except errors.RequestTimedOut:
+                if timeout_ms is None:
+                    raise
+                return None
             return position
 
     def highwater(self, partition: TopicPartition) -> int | None:

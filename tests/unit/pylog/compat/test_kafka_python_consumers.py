@@ -128,3 +128,5 @@ def test_offsets_are_asked_for_within_the_given_time(cluster: FakeCluster) -> No
         ):
             with pytest.raises(errors.KafkaTimeoutError):
                 ask()
+        c.assign([T0])
+        assert c.position(T0, timeout_ms=50) is None

@@ -123,7 +123,7 @@ class SlowCall:
         self._inner = consumer._inner
         monkeypatch.setattr(self._inner, "end_offsets", self._call)
 
-    def _call(self, *_: TopicPartition) -> None:
+    def _call(self, *_: TopicPartition, **_named: float | None) -> None:
         with self._inner._use():
             self.entered.set()
             assert self.may_end.wait(30)

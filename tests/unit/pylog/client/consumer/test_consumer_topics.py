@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from pylog import errors
+from pylog.client.consumer.async_consumer import AsyncConsumer
 from pylog.client.consumer.consumer import Consumer
+from pylog.clock import SYSTEM_CLOCK
 from pylog.model import TopicPartition
 from tests.fakes.consumers import consumer, fill
 from tests.fakes.fake_cluster import FakeCluster
@@ -32,6 +37,39 @@ def test_a_call_that_waits_hears_of_the_close() -> None:
     c.close()
     thread.join(5)
     assert [type(error) for error in outcome] == [errors.ClientClosed]
+
+
+ASKS: dict[str, Callable[[Any], Any]] = {
+    "partitions_for": lambda c: c.partitions_for("t", timeout=0.1),
+    "position": lambda c: c.position(T0, timeout=0.1),
+    "beginning_offsets": lambda c: c.beginning_offsets(timeout=0.1),
+    "end_offsets": lambda c: c.end_offsets(T0, timeout=0.1),
+    "offsets_for_times": lambda c: c.offsets_for_times({T0: 0}, timeout=0.1),
+    "lag": lambda c: c.lag(timeout=0.1),
+    "committed": lambda c: c.committed(T0, timeout=0.1),
+    "commit": lambda c: c.commit({T0: 1}, timeout=0.1),
+}
+"""The calls that wait for the cluster."""
+LATE = (errors.RequestTimedOut, errors.BootstrapFailed)
+
+
+@pytest.mark.parametrize("call", ASKS)
+def test_a_call_that_asks_the_cluster_takes_a_time_of_its_own(call: str) -> None:
+    async def ask_there() -> None:
+        async with AsyncConsumer(bootstrap_servers="127.0.0.1:1", group_id="g") as c:
+            c.assign([T0])
+            with pytest.raises(LATE):
+                await ASKS[call](c)
+            await c.close(0)
+
+    begun_ms = SYSTEM_CLOCK.monotonic_ms()
+    with Consumer(bootstrap_servers="127.0.0.1:1", group_id="g") as c:
+        c.assign([T0])
+        with pytest.raises(LATE):
+            ASKS[call](c)
+        c.close(0)
+    asyncio.run(ask_there())
+    assert SYSTEM_CLOCK.monotonic_ms() - begun_ms < 30_000  # by itself each takes a minute
 
 
 def test_new_partitions_and_topics_by_pattern(cluster: FakeCluster) -> None:
