@@ -353,3 +353,27 @@ def test_groups_live_through_the_death_of_their_coordinator(
         assert {found.offset for found in consumer.committed().values()} == {43}
         assert told.heard == [("assigned", [0, 1, 2, 3])], "nobody is rebalanced for it"
         cluster.start(before)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_member_that_is_closed_leaves_or_remains(
+    cluster: LocalCluster, admin: AdminClient, topic: str, protocol: str
+) -> None:
+    left: dict[tuple[str | None, bool | None], bool] = {}
+    for instance_id in (None, "i"):
+        for leave_group in (None, True, False):
+            group = f"{topic}-{instance_id}-{leave_group}"
+            told = Told()
+            consumer = member(cluster, group, protocol, group_instance_id=instance_id)
+            consumer.subscribe(topic, listener=told)
+            poll_until(lambda told=told: bool(told.heard), consumer)  # type: ignore[misc]
+            consumer.close(leave_group=leave_group)
+            left[instance_id, leave_group] = not admin.describe_groups([group])[group].members
+    assert left == {
+        (None, None): True,
+        (None, True): True,
+        (None, False): False,
+        ("i", None): False,
+        ("i", True): True,
+        ("i", False): False,
+    }

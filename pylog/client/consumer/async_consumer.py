@@ -348,11 +348,19 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
         """Have a group of the classic protocol share out anew."""
         self._inner.enforce_rebalance(reason)
 
-    async def close(self, timeout: float | None = None) -> None:
+    async def close(
+        self,
+        timeout: float | None = None,
+        *,
+        commit: bool = True,
+        leave_group: bool | None = None,
+    ) -> None:
         """Commit what was read, where that is done by itself, leave the group, and let go of
-        connections and buffers. A rebalance listener is called on another thread.
+        connections and buffers, as `Consumer.close`. A rebalance listener is called on another
+        thread.
         """
-        await self._elsewhere(self._inner.close, timeout)
+        how = {"commit": commit, "leave_group": leave_group}
+        await self._elsewhere(self._inner.close, timeout, **how)
 
     async def __aexit__(
         self,

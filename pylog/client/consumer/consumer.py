@@ -678,15 +678,30 @@ class Consumer(Closing, Shown, Generic[K, V]):
             partitions = list(self._positions.partitions.values())
         return self._loop.metrics.read(self._clock.monotonic_ms(), partitions)
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(
+        self,
+        timeout: float | None = None,
+        *,
+        commit: bool = True,
+        leave_group: bool | None = None,
+    ) -> None:
         """Commit the offsets of consumed records (with auto commit), leave the group, and let go of
         connections and buffers: within `timeout` seconds (default: 30), without a group at once. An
         error of a rebalance listener is raised when all is done; a listener itself may not close
         its consumer. Without a group any thread may close.
+
+        `commit=False`: commit nothing by itself any more. `leave_group` (KIP-1092): None has a
+        static member expected back and any other one leave; with True a static member leaves too;
+        with False the group misses any other member too only when its session ends.
         """
         given_s = seconds_or_none(timeout)
         if not self._closed:
-            self._end(CLOSE_S if given_s is None else given_s, self._collector.unyielded())
+            self._end(
+                CLOSE_S if given_s is None else given_s,
+                self._collector.unyielded(),
+                commit=commit,
+                leave_group=leave_group,
+            )
 
     def __exit__(
         self,
@@ -699,12 +714,23 @@ class Consumer(Closing, Shown, Generic[K, V]):
             self._end(CLOSE_S, self._collector.returned_last())
         self.close()
 
-    def _end(self, timeout_s: float, unread: Mapping[TopicPartition, int]) -> None:
+    def _end(
+        self,
+        timeout_s: float,
+        unread: Mapping[TopicPartition, int],
+        *,
+        commit: bool = True,
+        leave_group: bool | None = None,
+    ) -> None:
         raised: BaseException | None = None
         if self._group is not None and not self._thread.is_current():
             with self._turn.use():
                 self._waiting.refuse_in_awaited_callback("close()")
-                raised = self._group.end(timeout_s, leaves=self._leaves_group, unread=unread)
+                leaves = leave_group or self._group.is_static
+                leaves = self._leaves_group if leave_group is None else leaves
+                raised = self._group.end(
+                    timeout_s, unread, commits=commit, leaves=leaves, for_good=leave_group is True
+                )
         self._closed = self._loop.closed = True
         with self._lock:
             self._loop.notify()

@@ -137,10 +137,10 @@ class ConsumerLoop:
             self._hand_over(effects)
         self.poke()
 
-    def ask(self, question: Callable[..., T], *arguments: Any) -> T:
+    def ask(self, question: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """Ask something of the core's managers at the present time, and have the loop look."""
         with self.lock:
-            answer = question(self._clock.monotonic_ms(), *arguments)
+            answer = question(self._clock.monotonic_ms(), *arguments, **named)
         self.poke()
         return answer
 

@@ -101,6 +101,11 @@ class GroupUse:
                 identity.group_id, identity.generation, identity.member_id, identity.instance_id
             )
 
+    @property
+    def is_static(self) -> bool:
+        """Whether the member has a `group.instance.id`."""
+        return self._group.identity.instance_id is not None
+
     def rebalance(self, reason: str | None) -> None:
         """Have a classic group share out anew."""
         if reason is not None and not is_text(reason):
@@ -135,15 +140,24 @@ class GroupUse:
             )
 
     def end(
-        self, timeout_s: float, *, leaves: bool, unread: Mapping[TopicPartition, int]
+        self,
+        timeout_s: float,
+        unread: Mapping[TopicPartition, int],
+        *,
+        commits: bool,
+        leaves: bool,
+        for_good: bool,
     ) -> BaseException | None:
         """Commit what the user is done with, and leave, as far as the time allows; what the user's
-        code has raised.
+        code has raised. `for_good`: a static member too is not expected back.
         """
         deadline_ms = self._clock.monotonic_ms() + round(timeout_s * 1000)
         raised: list[BaseException | None] = []
+        if not commits:
+            with self._loop.lock:
+                self._group.commits.stop_automatic()
         if leaves:
-            left = self._loop.ask(self._group.leave, unread)
+            left = self._loop.ask(self._group.leave, unread, for_good=for_good)
             raised.append(self._waiting.settle(left, deadline_ms)[1])
         left_ms = max(deadline_ms - self._clock.monotonic_ms(), 1)
         ended = self._loop.ask(self._group.commit_at_end, unread, left_ms)

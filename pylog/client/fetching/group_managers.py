@@ -191,14 +191,17 @@ class GroupManagers:
         """Tell the user's code of what comes and goes."""
         self.membership.listener = listener
 
-    def leave(self, now_ms: int, unread: Mapping[TopicPartition, int]) -> Answer[None]:
-        """Commit what the user is done with, give all up, and leave; answered then. The user is
-        there meanwhile. Metadata subscribe to nothing from then on, until the user wants something
-        anew: else the member would join again before the user's call is done.
+    def leave(
+        self, now_ms: int, unread: Mapping[TopicPartition, int], *, for_good: bool = False
+    ) -> Answer[None]:
+        """Commit what the user is done with, give all up, and leave; answered then. `for_good`: a
+        static member too is not expected back. The user is there meanwhile. Metadata subscribe to
+        nothing from then on, until the user wants something anew: else the member would join again
+        before the user's call is done.
         """
         self.unread = unread
         self.is_leaving = True
-        return self.membership.leave()
+        return self.membership.leave(for_good=for_good)
 
     def has_left(self) -> None:
         """The member is out, or nobody waits for that any more."""

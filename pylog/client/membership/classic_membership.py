@@ -117,6 +117,7 @@ class ClassicMembership:
         self._is_lost = False
         self._rejoin_reason: str | None = None
         self._leave: Answer[None] | None = None
+        self._leaves_for_good = False
         self._leave_by_ms: int | None = None  # while it tries to tell the coordinator
         self._error: errors.PylogError | None = None
 
@@ -146,12 +147,14 @@ class ClassicMembership:
         """Whether the user's code is about to be called."""
         return self._awaited is not None and self._awaits_code
 
-    def leave(self) -> Answer[None]:
+    def leave(self, *, for_good: bool = False) -> Answer[None]:
         """Give all up and leave; answered when the member is out. One that is out, as it has never
-        joined or has left before, is answered at once: nothing may ever `poll` it again.
+        joined or has left before, is answered at once: nothing may ever `poll` it again. A static
+        member is expected back, but `for_good`.
         """
         if self._leave is not None:
             return self._leave
+        self._leaves_for_good = for_good
         leave = self._leave = Answer()
         self._topics = ()
         if self._is_out:
@@ -567,10 +570,14 @@ class ClassicMembership:
     # ---- leaving ------------------------------------------------------------------------------
 
     def _leave_now(self, now_ms: int) -> None:
-        if self._identity.member_id and self._identity.instance_id is None:
+        if self._identity.member_id and not self._is_expected_back:
             self._leave_by_ms, self._retry_at_ms = now_ms + LEAVE_PATIENCE_MS, now_ms
-        else:  # a static member is expected back
+        else:
             self._has_left()
+
+    @property
+    def _is_expected_back(self) -> bool:
+        return self._identity.instance_id is not None and not self._leaves_for_good
 
     def _leave_in_time(self, now_ms: int) -> None:
         """Tell the coordinator when there is one, again where it could not hear, and for so long as
@@ -584,9 +591,9 @@ class ClassicMembership:
             self._tell_of_leaving("the consumer leaves its group")
 
     def _tell_of_leaving(self, reason: str) -> None:
-        """Tell the coordinator, if one is known; not of a static member, which is expected back."""
+        """Tell the coordinator, if one is known; not of a member that is expected back."""
         identity, coordinator = self._identity, self._finder.coordinator
-        if not identity.member_id or coordinator is None or identity.instance_id is not None:
+        if not identity.member_id or coordinator is None or self._is_expected_back:
             return
         request = LeaveGroup(coordinator, identity.group_id, identity.member_id, reason)
         self._in_flight = request
@@ -614,7 +621,7 @@ class ClassicMembership:
         self._become(_UNJOINED)
         assert self._leave is not None
         self._leave.succeed(None)
-        self._leave = None
+        self._leave, self._leaves_for_good = None, False
 
     # ---- faults -------------------------------------------------------------------------------
 

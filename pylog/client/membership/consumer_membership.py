@@ -125,6 +125,7 @@ class ConsumerMembership:
         self._may_be_known = False  # a coordinator may have heard of this member
         self._is_telling = False  # it has given all up, and the coordinator is to know
         self._leave_by_ms: int | None = None
+        self._leaves_for_good = False
         self._error: errors.PylogError | None = None
 
     # ---- the user -----------------------------------------------------------------------------
@@ -177,10 +178,13 @@ class ConsumerMembership:
         if lost and self._awaited is not None:  # they are given up later
             self._effects.append(StopReading(lost))
 
-    def leave(self) -> Answer[None]:
-        """Give all up and leave; answered when the member is out."""
+    def leave(self, *, for_good: bool = False) -> Answer[None]:
+        """Give all up and leave; answered when the member is out. A static member is expected back,
+        but `for_good`.
+        """
         if self._left is not None:
             return self._left
+        self._leaves_for_good = for_good
         left: Answer[None] = Answer()
         self._topics, self._regex = (), ""
         if self.state is _S.UNSUBSCRIBED:
@@ -517,7 +521,8 @@ class ConsumerMembership:
         identity, coordinator = self._identity, self._finder.coordinator
         if coordinator is None or identity.generation < JOIN_EPOCH:
             return False
-        epoch = LEAVE_EPOCH if identity.instance_id is None else STATIC_LEAVE_EPOCH
+        is_expected_back = identity.instance_id is not None and not self._leaves_for_good
+        epoch = STATIC_LEAVE_EPOCH if is_expected_back else LEAVE_EPOCH
         self._in_flight = ConsumerGroupHeartbeat(
             coordinator, identity.group_id, identity.member_id, epoch, identity.instance_id
         )
@@ -539,7 +544,7 @@ class ConsumerMembership:
         self._error = None
         assert self._left is not None
         self._left.succeed(None)
-        self._left = None
+        self._left, self._leaves_for_good = None, False
 
 
 def _nothing() -> None:

@@ -118,6 +118,7 @@ class OffsetCommits:
         self._retry_at_ms = 0
         self._questions: list[_Question] = []
         self._next_automatic_ms: int | None = None
+        self._is_automatic = settings.auto_commit
 
     # ---- the user -----------------------------------------------------------------------------
 
@@ -158,11 +159,15 @@ class OffsetCommits:
         """Commit what the user has had, before partitions are given up and at the end; at once
         where the user commits, or there is nothing to commit.
         """
-        offsets = dict(self._consumed()) if self._settings.auto_commit else {}
+        offsets = dict(self._consumed()) if self._is_automatic else {}
         if timeout_ms is None:
             timeout_ms = self._settings.default_api_timeout_ms
         deadline_ms = now_ms + timeout_ms
         return self._add(self._commit(offsets, deadline_ms, is_automatic=True)).answer
+
+    def stop_automatic(self) -> None:
+        """Commit nothing by itself any more."""
+        self._is_automatic = False
 
     def on_user_poll(self, now_ms: int) -> bool:
         """The user comes for more, so it is done with what it had: commit that now and then;
@@ -170,7 +175,7 @@ class OffsetCommits:
 
         Between two polls nothing is committed, as nobody knows how far the user is.
         """
-        if not self._settings.auto_commit:
+        if not self._is_automatic:
             return False
         if self._next_automatic_ms is None:
             self._next_automatic_ms = now_ms + self._settings.auto_commit_interval_ms

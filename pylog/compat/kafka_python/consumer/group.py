@@ -520,12 +520,7 @@ class KafkaConsumer:
         until_s = _now_s() + wait_s
         while True:
             try:
-                if autocommit:
-                    self._consumer.close(wait_s)
-                else:
-                    # As after an error: what the last poll returned counts as not read.
-                    unfinished = RuntimeError("closed without a commit")
-                    self._consumer.__exit__(RuntimeError, unfinished, None)
+                self._consumer.close(wait_s, commit=autocommit)
                 return
             except errors.WrongThread:
                 if _now_s() >= until_s:

@@ -773,6 +773,16 @@ def test_a_static_member_does_not_say_that_it_leaves() -> None:
     assert left.done
 
 
+def test_a_static_member_that_leaves_for_good_says_so() -> None:
+    world = World(instance_id="i", diary=False)
+    world.settle(0, 1, T0)
+    left = world.member.leave(for_good=True)
+    request = world.last(LeaveGroup, 10)
+    assert (request.member_id, left.done) == ("me", False)
+    world.member.on_left(11, request, Acknowledged())
+    assert left.done
+
+
 def test_a_member_that_leaves_looks_for_its_coordinator_for_three_seconds() -> None:
     world = World(diary=False)
     world.settle(0, 1, T0)

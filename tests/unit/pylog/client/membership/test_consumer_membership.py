@@ -430,13 +430,16 @@ def test_a_member_whose_user_does_not_poll_leaves() -> None:
     assert world.poll(400_003) == [JOIN]
 
 
-@pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("i", -2)])
+@pytest.mark.parametrize(
+    ("instance_id", "for_good", "epoch"),
+    [(None, False, -1), (None, True, -1), ("i", False, -2), ("i", True, -1)],
+)
 def test_a_member_that_leaves_commits_gives_up_and_says_so(
-    instance_id: str | None, epoch: int
+    instance_id: str | None, for_good: bool, epoch: int
 ) -> None:
     world = World(instance_id=instance_id)
     world.settle(T0)
-    left = world.member.leave()
+    left = world.member.leave(for_good=for_good)
     assert world.poll(1) == [StopReading((T0,))]
     assert world.commits == 1
     assert world.user_runs() == [("revoked", [T0])]
