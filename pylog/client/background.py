@@ -153,6 +153,16 @@ def log_or_raise(error: BaseException, what: str) -> None:
     logger.error(what, exc_info=error)
 
 
+def as_defect(error: Exception, what: str) -> errors.UnknownServerError:
+    """The error for the user where something of ours raised what nobody expects: a defect, or a
+    lack of memory. It is logged, with its place.
+    """
+    logger.error("%s failed by a defect of this client", what, exc_info=error)
+    defect = errors.UnknownServerError(f"{what} failed by a defect of this client: {error!r}")
+    defect.__cause__ = error
+    return defect
+
+
 def close_at_exit(client: _Closeable) -> None:
     """Have the client closed when the interpreter ends, unless it is gone by then."""
     _open.add(client)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pylog import errors
-from pylog.client.background import LoopThread, logger
+from pylog.client.background import LoopThread, as_defect, logger
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.consumer import consumer_calls
@@ -43,6 +43,8 @@ from pylog.clock import Clock
 from pylog.deadline_timer import DeadlineTimer
 
 GIVE_WAY_S: Final = 20e-6
+AFTER_DEFECT_MS: Final = 1_000
+"""The loop looks again then: a defect that comes each time keeps no processor busy."""
 FEW_BYTES: Final = 32 * 1024
 """An answer so small is awaited for its latency, a larger one for its bytes."""
 
@@ -82,6 +84,10 @@ class ConsumerLoop:
         self.ready = threading.Condition(self.lock)
         self.metrics = ConsumerMetrics(clock.monotonic_ms())
         self.closed = False
+        self.defect: errors.PylogError | None = None
+        """A step of the loop failed as nobody expects: for the user's next wait to raise. Changed
+        under the lock.
+        """
         self.listener: Callable[[], object] | None = None
         """Told as well when something comes; changed under the lock."""
         self.user_waits = False
@@ -174,12 +180,31 @@ class ConsumerLoop:
         *arguments: Any,
         give_way: bool = False,
     ) -> None:
-        """Give the core an event, wake the user, poll, and carry out what the core decides."""
+        """Give the core an event, wake the user, poll, and carry out what the core decides. What
+        fails in that as nobody expects is the user's to hear.
+        """
         self._poke_pending = False
         if self.closed:
             return
-        self.cluster.start()
         now_ms = self._clock.monotonic_ms()
+        try:
+            next_ms = self._take_step(now_ms, event, arguments, give_way)
+        except Exception as error:  # noqa: BLE001  nobody else would hear of it
+            next_ms = now_ms + AFTER_DEFECT_MS
+            with self.lock:
+                self.defect = as_defect(error, "a step of the consumer")
+                self.notify()
+        self._timer.set(self._thread.loop, now_ms, next_ms)
+
+    def _take_step(
+        self,
+        now_ms: int,
+        event: Callable[..., list[Effect]] | None,
+        arguments: tuple[Any, ...],
+        give_way: bool,
+    ) -> int | None:
+        """When there is something to do without another event."""
+        self.cluster.start()
         effects: list[Effect] = []
         with self.turn:
             if event is not None:
@@ -196,7 +221,7 @@ class ConsumerLoop:
                 if self.core.wants_user:  # something whose time had come
                     self.notify()
             self._perform(effects + requests)
-        self._timer.set(self._thread.loop, now_ms, next_ms)
+        return next_ms
 
     def _step_here(
         self, broker: int, correlation: int, answers: list[Fetched], stands: bool
@@ -364,6 +389,8 @@ class ConsumerLoop:
             )
         except errors.PylogError as error:
             self.step(self.core.on_no_answer, request, error)
+        except Exception as error:  # noqa: BLE001  the partitions wait for it
+            self.step(self.core.on_no_answer, request, as_defect(error, "ListOffsets"))
         else:
             self.step(self.core.on_listed, request, answer)
 

@@ -7,6 +7,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from pylog import errors
+from pylog.client.background import as_defect
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.server import Server
 from pylog.client.membership.messages import (
@@ -35,16 +36,21 @@ class GroupCalls:
         self._rebalance_timeout_ms = rebalance_timeout_ms
 
     async def call(self, request: GroupRequest, topic_id: TopicId) -> GroupAnswer:
-        """The broker's answer; raises the reason why there is none."""
-        server = await self._server(request)
-        message = self._wire.message(request, topic_id)
+        """The broker's answer; raises the reason why there is none. What no retry cures, a defect
+        of ours too, is a refusal: somebody waits for that.
+        """
         try:
+            server = await self._server(request)
+            message = self._wire.message(request, topic_id)
             response = await server.call(API_OF[type(request)], message, self._timeout_s(request))
+            return self._wire.answer(request, response)
         except errors.PylogError as error:
             if error.retriable or not error.code:
                 raise
             return self._wire.refused(request, error.code, str(error))
-        return self._wire.answer(request, response)
+        except Exception as error:  # noqa: BLE001  the core must hear of it
+            defect = as_defect(error, type(request).__name__)
+            return self._wire.refused(request, defect.code, str(defect))
 
     def encoded(self, request: OffsetCommit) -> tuple[bytes, float]:
         """The commit as it goes over a line, and the seconds that its answer may take."""

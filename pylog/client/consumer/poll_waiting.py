@@ -82,7 +82,7 @@ class PollWaiting:
             if found:
                 return found
             with self._loop.lock:
-                if self._woken or self._core.wants_user:
+                if self._woken or self._loop.defect is not None or self._core.wants_user:
                     continue
                 self.refuse_closed()
                 left_s = (deadline - self._clock.monotonic_ms()) / 1000
@@ -113,7 +113,7 @@ class PollWaiting:
         with self._loop.lock:
             self._loop.listener = listener
             news = self._core.wants_user or self._collector.has_news()
-            if self._woken or self._loop.closed or news:
+            if self._woken or self._loop.closed or self._loop.defect is not None or news:
                 listener()
         return stop
 
@@ -170,6 +170,7 @@ class PollWaiting:
                 self.refuse_closed()
                 if answer.done:
                     break
+                self._raise_defect()
                 self._raise_woken()
                 self._raise_out_of_reach()
                 if line is None or line.request is None:
@@ -243,6 +244,7 @@ class PollWaiting:
         `at_once`: whatever is buffered.
         """
         with self._loop.lock:
+            self._raise_defect()
             self._raise_woken()
             if self._group is not None:
                 error = self._group.take_error()
@@ -252,6 +254,12 @@ class PollWaiting:
         self._raise_out_of_reach()
         if self._cluster.metadata.version:
             self._raise_topic_fault(self._clock.monotonic_ms(), at_once)
+
+    def _raise_defect(self) -> None:
+        """The lock is held."""
+        defect, self._loop.defect = self._loop.defect, None
+        if defect is not None:
+            raise defect
 
     def _raise_woken(self) -> None:
         if self._woken:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pylog import errors
+from pylog.client.background import as_defect
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.server import Server
 from pylog.client.membership.messages import FindCoordinator
@@ -23,16 +24,21 @@ class ShareCalls:
         self._wire = wire
 
     async def call(self, request: ShareRequest) -> ShareGroupAnswer:
-        """The broker's answer; raises the reason why there is none."""
-        server = await self._server(request)
-        message = self._wire.message(request)
+        """The broker's answer; raises the reason why there is none. What no retry cures, a defect
+        of ours too, is a refusal: somebody waits for that.
+        """
         try:
+            server = await self._server(request)
+            message = self._wire.message(request)
             response = await server.call(API_OF[type(request)], message, self._timeout_s(request))
+            return self._wire.answer(request, response)
         except errors.PylogError as error:
             if error.retriable or not error.code:
                 raise
             return self._wire.refused(request, error.code, str(error))
-        return self._wire.answer(request, response)
+        except Exception as error:  # noqa: BLE001  the core must hear of it
+            defect = as_defect(error, type(request).__name__)
+            return self._wire.refused(request, defect.code, str(defect))
 
     async def _server(self, request: ShareRequest) -> Server:
         cluster = self._cluster

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from pylog import Consumer, errors
+from pylog.aio import AsyncConsumer
+from pylog.client.consumer import consumer_calls
 from pylog.client.consumer.decoding import Decoder
 from pylog.client.producer.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
@@ -240,3 +246,79 @@ def test_a_position_does_not_wait_for_records_of_others(cluster: FakeCluster) ->
         with pytest.raises(errors.NoOffsetForPartition, match="t-1") as fault:
             c.position(T1)
         assert fault.value.topic_partition == T1
+
+
+class Once:
+    """Raises at the first call, and then does what it stands for."""
+
+    def __init__(self, call: Callable[..., Any], error: BaseException) -> None:
+        self._call = call
+        self._error: BaseException | None = error
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return self._call(*args, **named)
+
+
+@pytest.mark.parametrize("call", ["committed", "commit"])
+def test_a_defect_in_a_call_to_the_group_reaches_its_caller(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    with consumer(cluster, group_id="g", enable_auto_commit=False) as c:
+        c.assign([T0])
+        asks = {"committed": lambda: c.committed(T0), "commit": lambda: c.commit({T0: 1})}
+        assert c.position(T0) == 0  # nothing else is asked of the coordinator any more
+        calls = c._loop._group_calls
+        assert calls is not None
+        monkeypatch.setattr(
+            calls._wire, "answer", Once(calls._wire.answer, MemoryError("none left"))
+        )
+        with pytest.raises(errors.UnknownServerError, match=r"MemoryError\('none left'\)"):
+            asks[call]()
+        asks[call]()
+
+
+def test_a_defect_in_a_look_up_reaches_the_poll(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster, 2)
+    ask = Once(consumer_calls.list_offsets, MemoryError("none left"))
+    monkeypatch.setattr(consumer_calls, "list_offsets", ask)
+    with consumer(cluster) as c:
+        c.assign([T0])
+        with pytest.raises(errors.UnknownServerError, match="none left") as fault:
+            c.poll(30)
+        assert fault.value.topic_partition == T0
+        assert len(c.poll(30)) == 2
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_defect_in_a_step_of_the_loop_reaches_the_poll_and_does_not_end_the_loop(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, is_async: bool
+) -> None:
+    async def poll_there() -> None:
+        async with AsyncConsumer(bootstrap_servers=cluster.bootstrap_servers) as c:
+            c.assign([T0])
+            core = c._inner._core
+            monkeypatch.setattr(core, "poll", Once(core.poll, broken))
+            with pytest.raises(errors.UnknownServerError) as fault:
+                await c.poll(30)
+            assert fault.value.__cause__ is broken
+            c.seek(T0, 0)
+            assert len(await c.poll(30)) == 2
+
+    broken = AssertionError("a move that is not in the table")
+    fill(cluster, 2)
+    if is_async:
+        asyncio.run(poll_there())
+        return
+    with consumer(cluster) as c:
+        c.assign([T0])
+        monkeypatch.setattr(c._core, "poll", Once(c._core.poll, broken))
+        with pytest.raises(errors.UnknownServerError, match="not in the table") as fault:
+            c.poll(30)
+        assert fault.value.__cause__ is broken
+        c.seek(T0, 0)
+        assert len(c.poll(30)) == 2
