@@ -15,11 +15,16 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from pylog import errors
 
 logger = logging.getLogger("pylog.client")
+
+AFTER_DEFECT_MS: Final = 1_000
+"""A client whose step has failed by a defect looks again then: one that comes each time keeps no
+processor busy.
+"""
 
 T = TypeVar("T")
 

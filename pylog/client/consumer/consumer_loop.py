@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pylog import errors
-from pylog.client.background import LoopThread, as_defect, logger
+from pylog.client.background import AFTER_DEFECT_MS, LoopThread, as_defect, logger
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.consumer import consumer_calls
@@ -43,8 +43,6 @@ from pylog.clock import Clock
 from pylog.deadline_timer import DeadlineTimer
 
 GIVE_WAY_S: Final = 20e-6
-AFTER_DEFECT_MS: Final = 1_000
-"""The loop looks again then: a defect that comes each time keeps no processor busy."""
 FEW_BYTES: Final = 32 * 1024
 """An answer so small is awaited for its latency, a larger one for its bytes."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pylog import errors
-from pylog.client.background import LoopThread, logger
+from pylog.client.background import AFTER_DEFECT_MS, LoopThread, as_defect, logger
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.fetching.fetch_events import Notice, RefreshMetadata, WatchTopics
 from pylog.client.membership.messages import FindCoordinator
@@ -49,6 +49,10 @@ class ShareLoop:
         self.lock = threading.Lock()
         self.ready = threading.Condition(self.lock)
         self.closed = False
+        self.defect: errors.PylogError | None = None
+        """A step of the loop failed as nobody expects: for the user's next wait to raise. Changed
+        under the lock.
+        """
         self.listener: Callable[[], object] | None = None
         """Told as well when something comes; changed under the lock."""
         self._thread = thread
@@ -90,12 +94,27 @@ class ShareLoop:
     # ---- on the loop --------------------------------------------------------------------------
 
     def step(self, event: Callable[..., list[Any]] | None = None, *arguments: Any) -> None:
-        """Give the core an event, wake the user, poll, and carry out what the core decides."""
+        """Give the core an event, wake the user, poll, and carry out what the core decides. What
+        fails in that as nobody expects is the user's to hear.
+        """
         self._poke_pending = False
         if self.closed:
             return
-        self.cluster.start()
         now_ms = self._clock.monotonic_ms()
+        try:
+            next_ms = self._take_step(now_ms, event, arguments)
+        except Exception as error:  # noqa: BLE001  nobody else would hear of it
+            next_ms = now_ms + AFTER_DEFECT_MS
+            with self.lock:
+                self.defect = as_defect(error, "a step of the share consumer")
+                self.notify()
+        self._timer.set(self._thread.loop, now_ms, next_ms)
+
+    def _take_step(
+        self, now_ms: int, event: Callable[..., list[Any]] | None, arguments: tuple[Any, ...]
+    ) -> int | None:
+        """When there is something to do without another event."""
+        self.cluster.start()
         with self.lock:
             effects: list[Effect] = [] if event is None else event(now_ms, *arguments)
             decided = self.core.poll(now_ms)
@@ -104,7 +123,7 @@ class ShareLoop:
                 self.listener()
         for effect in [*effects, *decided.effects]:
             self._perform(effect)
-        self._timer.set(self._thread.loop, now_ms, decided.deadline_ms)
+        return decided.deadline_ms
 
     def perform(self, effects: list[Effect]) -> None:
         """Carry these out, by the loop."""

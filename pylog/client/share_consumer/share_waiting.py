@@ -59,7 +59,7 @@ class ShareWaiting:
                 left_s = (deadline_ms - now_ms) / 1000
                 if left_s <= 0:
                     return None
-                if not self._woken:
+                if not self._woken and self._loop.defect is None:
                     self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
 
     def answer(self, answer: Answer[V]) -> V:
@@ -69,6 +69,7 @@ class ShareWaiting:
                 self._refuse_closed()
                 if answer.done:
                     return answer.result()
+                self._raise_defect()
                 self._raise_woken()
                 self._loop.ready.wait(LOOK_AGAIN_S)
 
@@ -93,7 +94,8 @@ class ShareWaiting:
 
         with self._loop.lock:
             self._loop.listener = listener
-            if self._woken or self._loop.closed or self._core.has_news:
+            defect, is_closed = self._loop.defect, self._loop.closed
+            if self._woken or is_closed or defect is not None or self._core.has_news:
                 listener()
         return stop
 
@@ -123,6 +125,7 @@ class ShareWaiting:
     def raise_faults(self) -> None:
         """Raise what the user must know."""
         with self._loop.lock:
+            self._raise_defect()
             self._raise_woken()
             error = self._core.take_error()
         if error is not None:
@@ -135,6 +138,12 @@ class ShareWaiting:
     def _refuse_closed(self) -> None:
         if self._loop.closed:
             raise errors.ClientClosed("the share consumer is closed")
+
+    def _raise_defect(self) -> None:
+        """The lock is held."""
+        defect, self._loop.defect = self._loop.defect, None
+        if defect is not None:
+            raise defect
 
     def _raise_woken(self) -> None:
         if self._woken:
