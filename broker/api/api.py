@@ -41,7 +41,7 @@ from pylog_broker.api.transactions.verification import BatchVerification
 from pylog_broker.config import BrokerConfig
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.replication.messages import Effect
+from pylog_broker.replication.effects import Effect
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager

@@ -24,7 +24,7 @@ from pylog.records.batch import CODEC_MASK, HEADER_SIZE, Buffer
 from pylog.records.compression import Compression
 from pylog.records.kernels_pure import RecordsSummary
 from pylog_broker.config import TopicConfig
-from pylog_broker.replication.messages import PartitionBatch, Produce
+from pylog_broker.replication.produce_messages import PartitionBatch, Produce
 from pylog_broker.storage.log.recompression import (
     Recompressed,
     checked_and_recompressed,

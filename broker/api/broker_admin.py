@@ -18,7 +18,7 @@ from pylog_broker.metadata.config_view import describe
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import PartitionState
+from pylog_broker.replication.partition_state import PartitionState
 from pylog_broker.storage.manager.log_directories import LogDirectories
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pylog.model import BrokerEpoch, BrokerId
 from pylog_broker.api.context import RequestContext
 from pylog_broker.metadata.records import Listener
-from pylog_broker.replication.messages import PartitionState
+from pylog_broker.replication.partition_state import PartitionState
 
 
 class PartState(Enum):

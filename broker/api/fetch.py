@@ -14,7 +14,8 @@ from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX, check_partitions
 from pylog_broker.api.request_log import RequestTimes
 from pylog_broker.api.topic_ids import TopicName, fetch_by_name
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.replication.messages import Effect, Fetch, PartitionData
+from pylog_broker.replication.effects import Effect
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager

@@ -10,7 +10,7 @@ from pylog.clock import Clock
 from pylog.config import INT_MAX, LONG_MAX
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import check_partitions, named_twice
-from pylog_broker.replication.messages import LeaseReads, PartitionLease, ReadsLeased
+from pylog_broker.replication.range_messages import LeaseReads, PartitionLease, ReadsLeased
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager

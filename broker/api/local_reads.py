@@ -18,7 +18,7 @@ from pylog_broker.api.offsets import Perform
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import LocalReadCounts
 from pylog_broker.net.file_door import FileDoor, GivenBack
-from pylog_broker.replication.messages import LocalReadAnswer, LocalReadQuery
+from pylog_broker.replication.range_messages import LocalReadAnswer, LocalReadQuery
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager

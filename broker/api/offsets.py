@@ -13,15 +13,14 @@ from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import check_partitions, named_twice
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import Effect
+from pylog_broker.replication.offset_messages import (
     DeleteRecords,
-    Effect,
-    EpochEndQuery,
     LowWatermark,
     OffsetAnswer,
     OffsetQuery,
-    ReplicaEpochQuery,
 )
+from pylog_broker.replication.replica_fetch_messages import EpochEndQuery, ReplicaEpochQuery
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager

@@ -21,7 +21,8 @@ from pylog_broker.api.topic_ids import TopicName, produce_by_name
 from pylog_broker.api.transactions.verification import BatchVerification
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.replication.messages import Effect, PartitionAck, Produce
+from pylog_broker.replication.effects import Effect
+from pylog_broker.replication.produce_messages import PartitionAck, Produce
 from pylog_broker.replication.transactions import Unverified
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pylog.clock import Clock
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import check_partitions, named_twice
 from pylog_broker.api.offsets import Perform, answered
-from pylog_broker.replication.messages import RecordWait, WaitEnd
+from pylog_broker.replication.range_messages import RecordWait, WaitEnd
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager

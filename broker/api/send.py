@@ -18,7 +18,7 @@ from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import check_items
 from pylog_broker.metadata.image import MetadataImage, TopicImage
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import PartitionAck, PartitionBatch
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch
 
 REQUEST_BYTES_MAX: Final = 8 << 20
 """The most bytes of keys, values and headers in one request."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pylog.model import TopicId, TopicPartition
-from pylog_broker.replication.messages import Fetch, PartitionBatch, PartitionFetch, Produce
+from pylog_broker.replication.fetch_messages import Fetch, PartitionFetch
+from pylog_broker.replication.produce_messages import PartitionBatch, Produce
 
 TopicName = Callable[[TopicId], str | None]
 """The name of the topic with an id; None when there is no such topic."""

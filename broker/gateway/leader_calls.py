@@ -15,7 +15,7 @@ from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.context import RequestContext
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import Endpoint
-from pylog_broker.replication.messages import PartitionAck, PartitionBatch
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch
 
 _MORE_SECONDS = 1.0
 """The broker's own time-out is to answer first."""

@@ -27,7 +27,7 @@ from pylog_broker.protobuf.produce_and_fetch import (
     produce_from,
 )
 from pylog_broker.protobuf.unary import UnaryApis
-from pylog_broker.replication.messages import PartitionData
+from pylog_broker.replication.fetch_messages import PartitionData
 
 SERVICE: Final = "pylog.v1.Log"
 

@@ -13,7 +13,7 @@ from pylog_broker.kafka.headers import response_body
 from pylog_broker.kafka.peer_connection import OnAnswer, PeerConnection
 from pylog_broker.kafka_primitives import Chunks, MalformedMessage
 from pylog_broker.metadata.records import Endpoint
-from pylog_broker.replication.messages import ReplicaFetch, ReplicaFetched
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetch, ReplicaFetched
 
 ANSWER_SECONDS_MAX: Final = 30.0
 """`replica.socket.timeout.ms`: on top of a fetch's own wait."""

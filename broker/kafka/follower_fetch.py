@@ -43,8 +43,8 @@ from pylog_broker.kafka_primitives import (
     read_varint,
     write_varint,
 )
-from pylog_broker.replication.messages import (
-    EpochEnd,
+from pylog_broker.replication.fetch_messages import EpochEnd
+from pylog_broker.replication.replica_fetch_messages import (
     ReplicaFetch,
     ReplicaFetched,
     ReplicaPartitionData,

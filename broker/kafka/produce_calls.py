@@ -23,7 +23,7 @@ from pylog_broker.kafka.generated.produce import (
 )
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import PartitionAck, PartitionBatch, Produce
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch, Produce
 
 ACKS_ALL: Final = -1
 PRODUCE: Final = BrokerApi(

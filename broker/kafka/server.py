@@ -59,7 +59,8 @@ from pylog_broker.net.connection import Connection, Slot, take_ready
 from pylog_broker.net.connections import IdleClose, Newcomers
 from pylog_broker.net.quotas import ConnectionQuotas
 from pylog_broker.net.shares import REPLICATION_MAX, UNPROVEN_MAX
-from pylog_broker.replication.messages import Effect, ReplicaFetched
+from pylog_broker.replication.effects import Effect
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetched
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager

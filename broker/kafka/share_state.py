@@ -71,7 +71,7 @@ from pylog_broker.kafka.generated.write_share_group_state import (
     WrittenTopic,
 )
 from pylog_broker.metadata.messages import failure_of
-from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery
+from pylog_broker.replication.offset_messages import OffsetAnswer, OffsetQuery
 from pylog_broker.share.persisted import (
     SUMMARY_OF_ANY_LEADER,
     InitializeState,

@@ -43,7 +43,7 @@ from pylog_broker.kafka.generated.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import WriteMarker
+from pylog_broker.replication.produce_messages import WriteMarker
 
 Add = Callable[[AddPartitions], Awaitable[PartitionsAdded]]
 Write = Callable[[Sequence[WriteMarker]], Awaitable[list[Failure | None]]]

@@ -23,8 +23,8 @@ from pylog.model import (
 from pylog_broker.kafka.generated import fetch as wire_fetch
 from pylog_broker.kafka.generated import offset_for_leader_epoch as wire_epochs
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import (
-    EpochEnd,
+from pylog_broker.replication.fetch_messages import EpochEnd
+from pylog_broker.replication.replica_fetch_messages import (
     EpochEndQuery,
     EpochEnds,
     ReplicaEpochQuery,

@@ -36,15 +36,9 @@ from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import Histogram
 from pylog_broker.node.engine import Engine
 from pylog_broker.replicated.state_machine import LogSlice
+from pylog_broker.replication.effects import HighWatermarkMoved, LeadershipBegan, LeadershipEnded
+from pylog_broker.replication.internal_messages import AppendInternal, InternalData, ReadInternal
 from pylog_broker.replication.leaderships import LeadershipListener
-from pylog_broker.replication.messages import (
-    AppendInternal,
-    HighWatermarkMoved,
-    InternalData,
-    LeadershipBegan,
-    LeadershipEnded,
-    ReadInternal,
-)
 
 SLICE_BYTES: Final = 256 * 1024
 """The bytes of a log that are read and replayed at a time: some 3,000 committed offsets, 15 ms of

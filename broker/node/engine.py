@@ -16,7 +16,7 @@ from pylog_broker.kafka.client import LeaderConnections
 from pylog_broker.metadata.messages import AlterPartition, PartitionsAltered
 from pylog_broker.metrics.counters import Histogram
 from pylog_broker.node.skew import SkewWatch
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import (
     ColdRead,
     DeleteRecordsDone,
     DeleteReplicaLater,
@@ -38,12 +38,12 @@ from pylog_broker.replication.messages import (
     RecordsArrived,
     ReplicaFailed,
     ReplicaFetchDone,
-    ReplicaFetched,
     SendAlterPartition,
     SendReplicaFetch,
     SyncLog,
     WriteLogStarts,
 )
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetched
 
 if TYPE_CHECKING:
     from pylog_broker.replication.leaderships import LeadershipListener

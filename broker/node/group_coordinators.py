@@ -24,7 +24,7 @@ from pylog_broker.metadata.image import MetadataDelta, MetadataImage, TopicImage
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.node.coordinators import CoordinatorShell
 from pylog_broker.node.engine import Engine
-from pylog_broker.replication.messages import WriteMarker
+from pylog_broker.replication.produce_messages import WriteMarker
 
 MARKER_TIMEOUT_MS: Final = 20_000
 """The time for which a marker may wait for other replicas; its sender sends it again."""

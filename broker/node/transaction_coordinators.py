@@ -38,7 +38,7 @@ from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.node.coordinators import CoordinatorShell
 from pylog_broker.node.engine import Engine
-from pylog_broker.replication.messages import WriteMarker
+from pylog_broker.replication.produce_messages import WriteMarker
 
 BACK_OFF_SECONDS_MIN: Final = 0.02
 BACK_OFF_SECONDS_MAX: Final = 1.0

@@ -8,7 +8,7 @@ from pylog.errors import InvalidRequest
 from pylog.model import LeaderEpoch, TopicId, TopicPartition
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.protobuf.failures import error_of
-from pylog_broker.replication.messages import LeaseReads, PartitionLease, ReadsLeased
+from pylog_broker.replication.range_messages import LeaseReads, PartitionLease, ReadsLeased
 
 
 def leases_from(request: log_pb2.LeaseReadsRequest) -> LeaseReads:

@@ -6,7 +6,7 @@ from pylog.model import LeaderEpoch, TopicPartition
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.local_reads import LocalReadOffer
 from pylog_broker.protobuf.failures import error_of
-from pylog_broker.replication.messages import LocalReadQuery
+from pylog_broker.replication.range_messages import LocalReadQuery
 
 
 def query_from(request: log_pb2.OpenLocalReadRequest) -> LocalReadQuery:

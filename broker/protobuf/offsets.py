@@ -12,7 +12,12 @@ from pylog_broker.api.producer_ids import InitProducerId, ProducerIdGiven
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.protobuf.failures import error_of
 from pylog_broker.protobuf.transactions import identity_of
-from pylog_broker.replication.messages import DeleteRecords, LowWatermark, OffsetAnswer, OffsetQuery
+from pylog_broker.replication.offset_messages import (
+    DeleteRecords,
+    LowWatermark,
+    OffsetAnswer,
+    OffsetQuery,
+)
 
 
 def queries_from(request: log_pb2.ListOffsetsRequest) -> list[OffsetQuery]:

@@ -14,15 +14,8 @@ from pylog.rpc.produce_wire import Request
 from pylog.rpc.v1 import log_pb2
 from pylog.rpc.varint import varint
 from pylog_broker.protobuf.failures import error_of
-from pylog_broker.replication.messages import (
-    Fetch,
-    PartitionAck,
-    PartitionBatch,
-    PartitionData,
-    PartitionFetch,
-    Produce,
-    Standing,
-)
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData, PartitionFetch, Standing
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch, Produce
 
 _FOLLOWING: Final = b"\x1a"
 """The tag of `ProduceResponse.following`."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pylog.model import LeaderEpoch, TopicPartition, TransactionName, TransactionSpan
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.protobuf.failures import error_of
-from pylog_broker.replication.messages import RangeTransactionsAnswer, RangeTransactionsQuery
+from pylog_broker.replication.range_messages import RangeTransactionsAnswer, RangeTransactionsQuery
 
 
 def queries_from(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pylog.model import LeaderEpoch, RangePiece, TopicPartition
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.protobuf.failures import error_of
-from pylog_broker.replication.messages import RangeAnswer, RangeQuery
+from pylog_broker.replication.range_messages import RangeAnswer, RangeQuery
 
 
 def queries_from(request: log_pb2.SplitRangesRequest) -> list[RangeQuery]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pylog.model import LeaderEpoch, TopicPartition
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.protobuf.failures import error_of
-from pylog_broker.replication.messages import RecordWait, WaitedPartition, WaitEnd
+from pylog_broker.replication.range_messages import RecordWait, WaitedPartition, WaitEnd
 
 
 def wait_from(request: log_pb2.AwaitRecordsRequest) -> RecordWait:

@@ -14,7 +14,7 @@ from pylog_broker.protobuf import transactions
 from pylog_broker.protobuf.failures import error_of
 from pylog_broker.protobuf.groups import refusal
 from pylog_broker.protobuf.unary import AnyBound, Bound
-from pylog_broker.replication.messages import WriteMarker
+from pylog_broker.replication.produce_messages import WriteMarker
 
 
 def transaction_apis(api: TransactionApi) -> tuple[AnyBound, ...]:

@@ -31,7 +31,7 @@ from pylog_broker.coordinator.transactions.messages import (
 from pylog_broker.coordinator.transactions.transaction import EPOCH_MAX, Identity
 from pylog_broker.metadata.messages import Failure, failure_of
 from pylog_broker.protobuf.failures import error_of
-from pylog_broker.replication.messages import WriteMarker
+from pylog_broker.replication.produce_messages import WriteMarker
 
 NEWEST_VERSION = 2
 

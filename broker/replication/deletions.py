@@ -19,9 +19,10 @@ from pylog.errors import (
 )
 from pylog.model import Offset, TopicPartition
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.effects import DeleteRecordsDone, Effect
 from pylog_broker.replication.hosted import HostedPartitions, Missing
 from pylog_broker.replication.log_starts import LogStarts
-from pylog_broker.replication.messages import DeleteRecords, DeleteRecordsDone, Effect, LowWatermark
+from pylog_broker.replication.offset_messages import DeleteRecords, LowWatermark
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.waiting import WaitingOperation, WaitingRoom
 

@@ -16,8 +16,8 @@ from itertools import islice
 from typing import Final
 
 from pylog.model import BrokerId, TopicId
-from pylog_broker.replication.messages import ReplicaPartitionFetch
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.replica_fetch_messages import ReplicaPartitionFetch
 from pylog_broker.replication.sessions import FIRST, NO_SESSION, next_epoch
 
 IN_FLIGHT_MAX: Final = 2

@@ -19,18 +19,15 @@ from pylog.errors import InvalidRequest, KafkaStorageError, PylogError, UnknownS
 from pylog.model import BrokerId, LeaderEpoch, Offset
 from pylog.records.batch import Buffer, last_header
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.hosted import HostedPartitions, Missing
-from pylog_broker.replication.messages import (
-    ColdRead,
-    Effect,
+from pylog_broker.replication.effects import ColdRead, Effect, FetchDone, FetchStands
+from pylog_broker.replication.fetch_messages import (
     EpochEnd,
     Fetch,
-    FetchDone,
-    FetchStands,
     PartitionData,
     PartitionFetch,
     Standing,
 )
+from pylog_broker.replication.hosted import HostedPartitions, Missing
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.waiting import WaitingOperation, WaitingRoom
 from pylog_broker.storage.errors import DamagedBatch

@@ -18,7 +18,11 @@ from typing import NamedTuple
 from pylog.errors import OffsetOutOfRange
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId
 from pylog.records.batch import Buffer
-from pylog_broker.replication.messages import EpochEnd, ReplicaPartitionData, ReplicaPartitionFetch
+from pylog_broker.replication.fetch_messages import EpochEnd
+from pylog_broker.replication.replica_fetch_messages import (
+    ReplicaPartitionData,
+    ReplicaPartitionFetch,
+)
 from pylog_broker.storage.checkpoints.leader_epochs import UNDEFINED_EPOCH, LeaderEpochCache
 
 

@@ -14,18 +14,18 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.model import BrokerEpoch, BrokerId
+from pylog_broker.replication.effects import SendReplicaFetch
 from pylog_broker.replication.fetcher import LeaderFetcher
 from pylog_broker.replication.follower import FollowerAction, FollowerStatus, SetAside
 from pylog_broker.replication.hosted import HostedPartitions
 from pylog_broker.replication.log_starts import LogStarts
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.rebuilds import Rebuilds
+from pylog_broker.replication.replica_fetch_messages import (
     ReplicaFetch,
     ReplicaFetched,
     ReplicaPartitionData,
-    SendReplicaFetch,
 )
-from pylog_broker.replication.partition import Partition
-from pylog_broker.replication.rebuilds import Rebuilds
 from pylog_broker.replication.syncs import Syncs
 from pylog_broker.replication.waiting import WaitingRoom
 

@@ -13,18 +13,12 @@ from typing import Final
 from pylog.errors import KafkaStorageError, OffsetOutOfRange, PylogError
 from pylog.model import LeaderEpoch, Offset, TopicPartition
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.effects import ColdRead, InternalAppended, InternalRead
 from pylog_broker.replication.fetches import Warmup
 from pylog_broker.replication.hosted import HostedPartitions, Missing
-from pylog_broker.replication.messages import (
-    AppendInternal,
-    ColdRead,
-    InternalAppended,
-    InternalData,
-    InternalRead,
-    PartitionBatch,
-    ReadInternal,
-)
+from pylog_broker.replication.internal_messages import AppendInternal, InternalData, ReadInternal
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.produce_messages import PartitionBatch
 from pylog_broker.replication.produces import Produces, too_few
 from pylog_broker.replication.waiting import WaitingRoom
 from pylog_broker.storage.errors import DamagedBatch

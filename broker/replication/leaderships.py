@@ -10,11 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from pylog.model import LeaderEpoch
-from pylog_broker.replication.messages import (
-    HighWatermarkMoved,
-    LeadershipBegan,
-    LeadershipEnded,
-)
+from pylog_broker.replication.effects import HighWatermarkMoved, LeadershipBegan, LeadershipEnded
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.waiting import WaitingRoom
 

@@ -6,7 +6,7 @@ from pylog.errors import PolicyViolation
 from pylog.model import TopicPartition
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.replication.hosted import HostedPartitions, Missing
-from pylog_broker.replication.messages import LeaseReads, PartitionLease, ReadsLeased
+from pylog_broker.replication.range_messages import LeaseReads, PartitionLease, ReadsLeased
 from pylog_broker.storage.manager.log_directories import LogDirectories
 from pylog_broker.storage.read_leases import LeasedRange
 

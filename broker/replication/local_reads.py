@@ -34,16 +34,11 @@ from pylog.errors import (
 )
 from pylog.model import LeaderEpoch
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.effects import LocalReadEnded, LocalReadsOpened
 from pylog_broker.replication.hosted import HostedPartitions
 from pylog_broker.replication.look_ups import LookUps
-from pylog_broker.replication.messages import (
-    LocalAborted,
-    LocalReadAnswer,
-    LocalReadEnded,
-    LocalReadQuery,
-    LocalReadsOpened,
-)
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.range_messages import LocalAborted, LocalReadAnswer, LocalReadQuery
 from pylog_broker.replication.waiting import WaitingRoom
 
 if TYPE_CHECKING:

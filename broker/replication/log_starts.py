@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Final
 
 from pylog.errors import KafkaStorageError
+from pylog_broker.replication.effects import WriteLogStarts
 from pylog_broker.replication.hosted import HostedPartitions
-from pylog_broker.replication.messages import WriteLogStarts
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.waiting import WaitingRoom
 from pylog_broker.storage.errors import PassingStorageError

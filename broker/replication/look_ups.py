@@ -11,9 +11,9 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from pylog.model import TopicPartition
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.effects import ColdRead, Effect
 from pylog_broker.replication.fetches import Warmup
 from pylog_broker.replication.hosted import HostedPartitions, Missing
-from pylog_broker.replication.messages import ColdRead, Effect
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.waiting import WaitingRoom
 from pylog_broker.storage.segments.segment_reader import PagesCold

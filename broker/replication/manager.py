@@ -29,49 +29,51 @@ from pylog_broker.metadata.image import MetadataDelta, MetadataImage
 from pylog_broker.metadata.messages import Failure, PartitionsAltered
 from pylog_broker.metrics.counters import IsrChanges
 from pylog_broker.replication.deletions import Deletions
+from pylog_broker.replication.effects import (
+    ColdRead,
+    Effect,
+    HighWatermarkMoved,
+    SyncLog,
+    WriteLogStarts,
+)
+from pylog_broker.replication.fetch_messages import Fetch
 from pylog_broker.replication.fetches import Fetches
 from pylog_broker.replication.follower import FollowerState
 from pylog_broker.replication.followers import Followers
 from pylog_broker.replication.hosted import HostedPartitions, Missing
 from pylog_broker.replication.internal_logs import InternalLogs
+from pylog_broker.replication.internal_messages import AppendInternal, ReadInternal
 from pylog_broker.replication.isr import AdvanceHighWatermark, IsrEffect, LeaderState
 from pylog_broker.replication.leased_reads import LeasedReads
 from pylog_broker.replication.local_reads import LocalReads
 from pylog_broker.replication.log_starts import LogStarts
-from pylog_broker.replication.messages import (
-    AppendInternal,
-    ColdRead,
-    DeleteRecords,
-    Effect,
-    EpochEndQuery,
-    EpochEnds,
-    Fetch,
-    HighWatermarkMoved,
-    LeaseReads,
-    LocalReadQuery,
-    OffsetQuery,
-    PartitionState,
-    Produce,
-    RangeQuery,
-    RangeTransactionsQuery,
-    ReadInternal,
-    ReadsLeased,
-    RecordWait,
-    ReplicaEpochEnd,
-    ReplicaEpochQuery,
-    ReplicaFetch,
-    ReplicaFetched,
-    SyncLog,
-    WriteLogStarts,
-)
+from pylog_broker.replication.offset_messages import DeleteRecords, OffsetQuery
 from pylog_broker.replication.offsets import offset_look_ups
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.partition_state import PartitionState
+from pylog_broker.replication.produce_messages import Produce
 from pylog_broker.replication.produces import Produces
 from pylog_broker.replication.proposals import IsrProposals
+from pylog_broker.replication.range_messages import (
+    LeaseReads,
+    LocalReadQuery,
+    RangeQuery,
+    RangeTransactionsQuery,
+    ReadsLeased,
+    RecordWait,
+)
 from pylog_broker.replication.range_splits import range_look_ups
 from pylog_broker.replication.range_transactions import transaction_look_ups
 from pylog_broker.replication.rebuilds import Rebuilds
 from pylog_broker.replication.record_waits import RecordWaits
+from pylog_broker.replication.replica_fetch_messages import (
+    EpochEndQuery,
+    EpochEnds,
+    ReplicaEpochEnd,
+    ReplicaEpochQuery,
+    ReplicaFetch,
+    ReplicaFetched,
+)
 from pylog_broker.replication.replica_fetches import ReplicaFetches
 from pylog_broker.replication.replicas import Replicas
 from pylog_broker.replication.settings import ReplicationSettings

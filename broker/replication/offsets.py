@@ -18,9 +18,10 @@ from pylog.model import (
     OffsetAndTimestamp,
 )
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.effects import OffsetsListed
 from pylog_broker.replication.hosted import HostedPartitions
 from pylog_broker.replication.look_ups import LookUps
-from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery, OffsetsListed
+from pylog_broker.replication.offset_messages import OffsetAnswer, OffsetQuery
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.waiting import WaitingRoom
 

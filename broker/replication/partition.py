@@ -30,6 +30,7 @@ from pylog.model import (
 from pylog_broker.config import TopicConfig
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import PartitionRecord
+from pylog_broker.replication.fetch_messages import EpochEnd
 from pylog_broker.replication.follower import (
     AppendFetched,
     CutTo,
@@ -39,7 +40,8 @@ from pylog_broker.replication.follower import (
     StartOverAt,
 )
 from pylog_broker.replication.isr import LeaderState
-from pylog_broker.replication.messages import EpochEnd, PartitionState, ReplicaPartitionFetch
+from pylog_broker.replication.partition_state import PartitionState
+from pylog_broker.replication.replica_fetch_messages import ReplicaPartitionFetch
 from pylog_broker.replication.settings import ReplicationSettings
 from pylog_broker.storage.checkpoints.leader_epochs import UNDEFINED_EPOCH
 from pylog_broker.storage.errors import DiskFull

@@ -26,16 +26,11 @@ from pylog.errors import (
 )
 from pylog.model import LeaderEpoch, Offset, is_internal
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.effects import Effect, ProduceDone
 from pylog_broker.replication.hosted import HostedPartitions, Missing
 from pylog_broker.replication.isr import IsrEffect, LeaderState
-from pylog_broker.replication.messages import (
-    Effect,
-    PartitionAck,
-    PartitionBatch,
-    Produce,
-    ProduceDone,
-)
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch, Produce
 from pylog_broker.replication.syncs import Syncs
 from pylog_broker.replication.transactions import guard_fault
 from pylog_broker.replication.waiting import WaitingOperation, WaitingRoom

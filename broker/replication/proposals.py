@@ -15,9 +15,9 @@ from pylog_broker.metadata.messages import (
     PartitionIsr,
     PartitionsAltered,
 )
+from pylog_broker.replication.effects import SendAlterPartition
 from pylog_broker.replication.hosted import HostedPartitions
 from pylog_broker.replication.isr import IsrEffect, LeaderState, ProposeIsr, is_retriable_refusal
-from pylog_broker.replication.messages import SendAlterPartition
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.waiting import WaitingRoom
 

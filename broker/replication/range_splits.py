@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 from pylog.errors import KafkaStorageError, PylogError
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.effects import RangesSplit
 from pylog_broker.replication.hosted import HostedPartitions
 from pylog_broker.replication.look_ups import LookUps
-from pylog_broker.replication.messages import RangeAnswer, RangeQuery, RangesSplit
 from pylog_broker.replication.offsets import unsure_of_end
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.range_messages import RangeAnswer, RangeQuery
 from pylog_broker.replication.waiting import WaitingRoom
 
 

@@ -11,15 +11,12 @@ from collections.abc import Callable
 
 from pylog.errors import KafkaStorageError, PylogError
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.effects import RangeTransactionsDescribed
 from pylog_broker.replication.hosted import HostedPartitions
 from pylog_broker.replication.look_ups import LookUps
-from pylog_broker.replication.messages import (
-    RangeTransactionsAnswer,
-    RangeTransactionsDescribed,
-    RangeTransactionsQuery,
-)
 from pylog_broker.replication.offsets import unsure_of_end
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.range_messages import RangeTransactionsAnswer, RangeTransactionsQuery
 from pylog_broker.replication.waiting import WaitingRoom
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pylog.errors import KafkaStorageError
-from pylog_broker.replication.messages import ColdRead
+from pylog_broker.replication.effects import ColdRead
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.waiting import WaitingRoom
 from pylog_broker.storage.producers.rebuild_task import RebuildTask

@@ -10,15 +10,10 @@ from __future__ import annotations
 from pylog.errors import UnknownServerError
 from pylog.model import Offset
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.effects import Effect, RecordsArrived
 from pylog_broker.replication.hosted import HostedPartitions, Missing
-from pylog_broker.replication.messages import (
-    Effect,
-    RecordsArrived,
-    RecordWait,
-    WaitedPartition,
-    WaitEnd,
-)
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.range_messages import RecordWait, WaitedPartition, WaitEnd
 from pylog_broker.replication.waiting import WaitingOperation, WaitingRoom
 
 

@@ -24,20 +24,18 @@ from pylog.errors import (
 from pylog.model import BrokerEpoch, Offset
 from pylog.records.batch import Buffer
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.effects import ColdRead, OperationFailed, ReplicaFetchDone
+from pylog_broker.replication.fetch_messages import EpochEnd
 from pylog_broker.replication.fetches import Warmup
 from pylog_broker.replication.hosted import HostedPartitions, Missing
 from pylog_broker.replication.isr import IsrEffect
-from pylog_broker.replication.messages import (
-    ColdRead,
-    EpochEnd,
-    OperationFailed,
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.replica_fetch_messages import (
     ReplicaFetch,
-    ReplicaFetchDone,
     ReplicaFetched,
     ReplicaPartitionData,
     ReplicaPartitionFetch,
 )
-from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.sessions import FetchSession, FetchSessions, ParkedFetch
 from pylog_broker.replication.waiting import WaitingRoom
 from pylog_broker.storage.errors import DamagedBatch

@@ -14,12 +14,12 @@ from pylog.errors import PylogError
 from pylog.model import NO_LEADER, BrokerId, Offset, TopicId, TopicPartition
 from pylog_broker.config import BrokerConfig, TopicConfig
 from pylog_broker.metadata.records import ConfigResourceType, PartitionRecord
+from pylog_broker.replication.effects import DeleteReplicaLater, ReplicaFailed
 from pylog_broker.replication.follower import FollowerState
 from pylog_broker.replication.followers import Followers
 from pylog_broker.replication.hosted import HostedPartitions
 from pylog_broker.replication.isr import IsrEffect, LeaderState
 from pylog_broker.replication.leaderships import Leaderships
-from pylog_broker.replication.messages import DeleteReplicaLater, ReplicaFailed
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.syncs import Syncs
 from pylog_broker.replication.waiting import WaitingRoom

@@ -19,8 +19,8 @@ from pylog.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
 from pylog.model import BrokerEpoch, BrokerId
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.replication.isr import FetchClock
-from pylog_broker.replication.messages import ReplicaFetch, ReplicaPartitionFetch
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetch, ReplicaPartitionFetch
 
 NO_SESSION: Final = 0
 """The id of a fetch outside of any session, and of one that wants a new one."""

@@ -18,8 +18,8 @@ from typing import Final
 
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset
+from pylog_broker.replication.effects import SyncLog
 from pylog_broker.replication.isr import IsrEffect
-from pylog_broker.replication.messages import SyncLog
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.waiting import WaitingRoom
 from pylog_broker.storage.errors import PassingStorageError

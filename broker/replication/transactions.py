@@ -31,7 +31,7 @@ from pylog.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT, read_header
 from pylog.records.builder import ControlType, encode_control_batch
 from pylog_broker.metadata.messages import Failure, failure_of
 from pylog_broker.replication.hosted import HostedPartitions, Missing
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.produce_messages import (
     PartitionBatch,
     Produce,
     ProducerState,

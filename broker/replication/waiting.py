@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from pylog.errors import ThrottlingQuotaExceeded
 from pylog_broker.delayed.purgatory import DelayedOperation, Purgatory
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import Effect, OperationFailed
+from pylog_broker.replication.effects import Effect, OperationFailed
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.sessions import FetchSessions
 from pylog_broker.replication.settings import ReplicationSettings

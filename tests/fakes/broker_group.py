@@ -47,32 +47,27 @@ from pylog_broker.metadata.records import (
     TopicRecord,
     usual_listeners,
 )
-from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import (
     ColdRead,
-    DeleteRecords,
     DeleteRecordsDone,
     Effect,
-    Fetch,
     FetchDone,
     FetchStands,
-    OffsetAnswer,
-    OffsetQuery,
     OffsetsListed,
-    PartitionAck,
-    PartitionBatch,
-    PartitionFetch,
-    PartitionState,
-    Produce,
     ProduceDone,
     RecordsArrived,
-    RecordWait,
     ReplicaFetchDone,
     SendAlterPartition,
     SendReplicaFetch,
     SyncLog,
     WriteLogStarts,
 )
+from pylog_broker.replication.fetch_messages import Fetch, PartitionFetch
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.offset_messages import DeleteRecords, OffsetAnswer, OffsetQuery
+from pylog_broker.replication.partition_state import PartitionState
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch, Produce
+from pylog_broker.replication.range_messages import RecordWait
 from pylog_broker.replication.settings import ReplicationSettings
 from pylog_broker.storage.directories.directory import MetaProperties
 from pylog_broker.storage.files import Buffer, OsFiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pylog.model import TopicId
 from pylog_broker.kafka.generated import fetch as wire_fetch
 from pylog_broker.kafka.translate import UNTOLD, id_to_bytes
-from pylog_broker.replication.messages import ReplicaFetch
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetch
 
 
 def fetch_to_wire(request: ReplicaFetch) -> wire_fetch.FetchRequest:

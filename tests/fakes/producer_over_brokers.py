@@ -30,7 +30,8 @@ from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch
 from pylog.records.reader import decode_columns
 from pylog_broker.log_dirs import directories_of
-from pylog_broker.replication.messages import DeleteRecords, ProduceDone
+from pylog_broker.replication.effects import ProduceDone
+from pylog_broker.replication.offset_messages import DeleteRecords
 from tests.fakes.broker_group import T0, WALL_MS, BrokerGroup
 from tests.fakes.sender_world import World
 

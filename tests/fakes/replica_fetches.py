@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset
-from pylog_broker.replication.messages import ReplicaFetch, ReplicaPartitionFetch
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetch, ReplicaPartitionFetch
 from tests.fakes.broker_group import TOPIC_ID, BrokerGroup
 
 

@@ -29,16 +29,10 @@ from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.net.acceptor import Gate, Place
 from pylog_broker.protobuf.unary import AnyBound, UnaryApis
+from pylog_broker.replication.effects import Effect, FetchDone, ProduceDone
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData
 from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import (
-    Effect,
-    Fetch,
-    FetchDone,
-    PartitionAck,
-    PartitionData,
-    Produce,
-    ProduceDone,
-)
+from pylog_broker.replication.produce_messages import PartitionAck, Produce
 
 T0 = TopicPartition("t", 0)
 PLAIN = encode_batch([b"value"])

@@ -57,7 +57,7 @@ from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.net.acceptor import Gate, Place
 from pylog_broker.protobuf.log_apis import log_apis
 from pylog_broker.protobuf.unary import UnaryApis
-from pylog_broker.replication.messages import Effect, FetchStands
+from pylog_broker.replication.effects import Effect, FetchStands
 from tests.fakes.broker_group import WALL_MS, BrokerGroup
 from tests.fakes.controller_shell import ControllerShell
 from tests.fakes.stream_world import FakeTransport

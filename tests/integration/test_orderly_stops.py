@@ -20,7 +20,7 @@ from pylog_broker.head.settings import HeadSettings
 from pylog_broker.metadata.admin import CreateTopics, DeleteTopics, TopicsCreated, TopicsDeleted
 from pylog_broker.node.service import BrokerService
 from pylog_broker.node.settings import NodeReady, NodeSettings
-from pylog_broker.replication.messages import PartitionBatch, Produce
+from pylog_broker.replication.produce_messages import PartitionBatch, Produce
 from pylog_broker.storage.directories.clean_marker import CLEAN_MARKER
 from pylog_broker.storage.files import OsFiles
 

@@ -30,7 +30,8 @@ from pylog_broker.metadata.admin import (
 )
 from pylog_broker.metadata.messages import BrokerUnregistered, Failure
 from pylog_broker.metadata.records import ConfigResourceType, PartitionRecord
-from pylog_broker.replication.messages import DeleteRecords, DeleteRecordsDone
+from pylog_broker.replication.effects import DeleteRecordsDone
+from pylog_broker.replication.offset_messages import DeleteRecords
 from tests.sim.clients import Client
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.rpc import Actor, Machine, unary

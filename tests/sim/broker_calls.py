@@ -14,11 +14,7 @@ from pylog_broker.metadata.messages import (
     ReplicaKey,
     ReplicasFailed,
 )
-from pylog_broker.replication.messages import (
-    ReplicaFailed,
-    SendAlterPartition,
-    SendReplicaFetch,
-)
+from pylog_broker.replication.effects import ReplicaFailed, SendAlterPartition, SendReplicaFetch
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.rpc import Rpc
 

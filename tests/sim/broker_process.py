@@ -15,8 +15,7 @@ from pylog.model import CONSUMER_OFFSETS, BrokerEpoch, BrokerId, TopicPartition
 from pylog_broker.controller.settings import TRANSACTION_STATE
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.node.coordinators import CoordinatorShell
-from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import (
     ColdRead,
     DeleteRecordsDone,
     DeleteReplicaLater,
@@ -30,16 +29,17 @@ from pylog_broker.replication.messages import (
     LeadershipEnded,
     OffsetsListed,
     OperationFailed,
-    PartitionState,
     ProduceDone,
     ReplicaFailed,
-    ReplicaFetch,
     ReplicaFetchDone,
     SendAlterPartition,
     SendReplicaFetch,
     SyncLog,
     WriteLogStarts,
 )
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.partition_state import PartitionState
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetch
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.manager.log_directories import LogDirectories
 from pylog_broker.storage.manager.manager import LogManager

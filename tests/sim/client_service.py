@@ -21,17 +21,12 @@ from pylog_broker.api.metadata import view
 from pylog_broker.api.produce import ProduceHandler
 from pylog_broker.metadata.messages import Failure, ProducerIdBlock
 from pylog_broker.protobuf.metadata import metadata_response, query_from
-from pylog_broker.replication.messages import (
-    DeleteRecords,
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData
+from pylog_broker.replication.offset_messages import DeleteRecords, OffsetAnswer, OffsetQuery
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch, Produce
+from pylog_broker.replication.replica_fetch_messages import (
     EpochEndQuery,
     EpochEnds,
-    Fetch,
-    OffsetAnswer,
-    OffsetQuery,
-    PartitionAck,
-    PartitionBatch,
-    PartitionData,
-    Produce,
     ReplicaEpochEnd,
 )
 from pylog_broker.replication.transactions import Unverified

@@ -26,7 +26,7 @@ from pylog.model import (
 )
 from pylog.records.batch import Buffer
 from pylog_broker.replication import fetches, offsets
-from pylog_broker.replication.messages import PartitionFetch
+from pylog_broker.replication.fetch_messages import PartitionFetch
 from pylog_broker.replication.partition import Partition
 from pylog_broker.storage.checkpoints.leader_epochs import EpochEndOffset, LeaderEpochCache
 from pylog_broker.storage.log import log_reader

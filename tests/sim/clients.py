@@ -11,14 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog.records.batch import iter_headers
-from pylog_broker.replication.messages import (
-    EpochEndQuery,
-    Fetch,
-    OffsetQuery,
-    PartitionData,
-    PartitionFetch,
-    ReplicaEpochQuery,
-)
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData, PartitionFetch
+from pylog_broker.replication.offset_messages import OffsetQuery
+from pylog_broker.replication.replica_fetch_messages import EpochEndQuery, ReplicaEpochQuery
 from tests.sim.client_service import Fetched
 from tests.sim.ghost import PartitionGhost
 from tests.sim.rpc import Actor, Machine, Rpc, unary

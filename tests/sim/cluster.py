@@ -35,7 +35,8 @@ from pylog_broker.metadata.records import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from pylog_broker.replication.messages import ReplicaFailed, ReplicaFetched
+from pylog_broker.replication.effects import ReplicaFailed
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetched
 from pylog_broker.replication.settings import ReplicationSettings
 from tests.sim.administrator import SIDES, Administrator
 from tests.sim.alterations import Alterations

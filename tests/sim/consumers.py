@@ -42,14 +42,8 @@ from pylog.model import (
     TopicPartition,
 )
 from pylog.records.record import Record
-from pylog_broker.replication.messages import (
-    Fetch,
-    OffsetAnswer,
-    OffsetQuery,
-    PartitionData,
-    PartitionFetch,
-    Standing,
-)
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData, PartitionFetch, Standing
+from pylog_broker.replication.offset_messages import OffsetAnswer, OffsetQuery
 from tests.sim import client_service
 from tests.sim.client_metadata import KeptMetadata
 from tests.sim.ghost import PartitionGhost

@@ -21,15 +21,10 @@ from pylog_broker.metadata.messages import EnsureInternalTopic, Failure, Interna
 from pylog_broker.node.coordinators import CoordinatorShell
 from pylog_broker.node.internal_topics import InternalTopics
 from pylog_broker.protobuf.unary import AnyBound
-from pylog_broker.replication.messages import (
-    AppendInternal,
-    DeleteRecords,
-    Effect,
-    LeadershipEnded,
-    PartitionAck,
-    Produce,
-    ReadInternal,
-)
+from pylog_broker.replication.effects import Effect, LeadershipEnded
+from pylog_broker.replication.internal_messages import AppendInternal, ReadInternal
+from pylog_broker.replication.offset_messages import DeleteRecords
+from pylog_broker.replication.produce_messages import PartitionAck, Produce
 from tests.sim.contents import ANYWHERE, Marker, Original, fingerprint
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.disk import TornWrite

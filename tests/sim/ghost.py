@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pylog.model import BrokerId, TopicId
 from pylog.records.batch import BatchHeader, Buffer
 from pylog_broker.metadata.records import PartitionRecord
-from pylog_broker.replication.messages import PartitionState
+from pylog_broker.replication.partition_state import PartitionState
 from tests.sim.contents import ANYWHERE, Contents, fingerprint, left_of
 from tests.sim.partition_transactions import PartitionTransactions
 from tests.sim.violation import Violation

@@ -24,7 +24,7 @@ from pylog_broker.metadata.image import MetadataDelta
 from pylog_broker.node.coordinators import Coordinators, CoordinatorShell
 from pylog_broker.node.group_coordinators import GroupShards
 from pylog_broker.protobuf.group_apis import group_apis
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import (
     Effect,
     HighWatermarkMoved,
     InternalAppended,

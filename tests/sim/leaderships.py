@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import (
     Effect,
     HighWatermarkMoved,
     LeadershipBegan,

@@ -9,8 +9,8 @@ from typing import Any
 from pylog.model import BrokerId
 from pylog_broker.controller import reassigning
 from pylog_broker.node.coordinators import CoordinatorShell
+from pylog_broker.replication.effects import LeadershipEnded
 from pylog_broker.replication.isr import FollowerProgress, LeaderState
-from pylog_broker.replication.messages import LeadershipEnded
 from tests.sim.swarm import INTERNAL_MOVES, Swarm
 from tests.sim.variant import Variant
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pylog import errors
 from pylog.model import LATEST_TIMESTAMP, BrokerId, TopicPartition
 from pylog_broker.metadata.records import PartitionRecord
-from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery
+from pylog_broker.replication.offset_messages import OffsetAnswer, OffsetQuery
 
 if TYPE_CHECKING:
     from tests.sim.broker_node import BrokerNode

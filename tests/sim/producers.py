@@ -45,7 +45,7 @@ from pylog.client.sending.transaction_events import (
 from pylog.client.sending.transactions import Transactions
 from pylog.model import BrokerId, ProducerId, TopicId, TopicPartition
 from pylog.records.compression import Compression
-from pylog_broker.replication.messages import PartitionAck, PartitionBatch, Produce
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch, Produce
 from tests.sim.client_metadata import KeptMetadata
 from tests.sim.client_service import Answers, ProduceMessage
 from tests.sim.contents import Original, fingerprint

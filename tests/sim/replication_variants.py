@@ -24,6 +24,8 @@ from pylog_broker.controller.election import Elections
 from pylog_broker.metadata.messages import Failure, PartitionIsr
 from pylog_broker.metadata.records import PartitionRecord
 from pylog_broker.replication import isr, produces
+from pylog_broker.replication.effects import HighWatermarkMoved
+from pylog_broker.replication.fetch_messages import EpochEnd
 from pylog_broker.replication.follower import FollowerState
 from pylog_broker.replication.isr import (
     AdvanceHighWatermark,
@@ -33,12 +35,8 @@ from pylog_broker.replication.isr import (
 )
 from pylog_broker.replication.leaderships import Leaderships
 from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import (
-    EpochEnd,
-    HighWatermarkMoved,
-    ReplicaFetch,
-)
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetch
 from pylog_broker.replication.replica_fetches import ReplicaFetches
 from pylog_broker.replication.sessions import FIRST, FetchSession, FetchSessions
 from pylog_broker.storage.producers.producer_entry import AppendedBatch

@@ -22,7 +22,7 @@ from pylog.records.batch import (
     crc_matches,
     iter_headers,
 )
-from pylog_broker.replication.messages import PartitionState
+from pylog_broker.replication.partition_state import PartitionState
 from pylog_broker.storage.directories.partition_directories import PARTITION_METADATA
 from pylog_broker.storage.log.log import Log
 from tests.sim.contents import Contents

@@ -34,22 +34,17 @@ from pylog_broker.node.share.led_partitions import LedSharePartition, LedSharePa
 from pylog_broker.node.share.share_groups import BrokerShareGroups
 from pylog_broker.protobuf.group_apis import find_coordinator_api
 from pylog_broker.protobuf.share_apis import share_apis
-from pylog_broker.replication.messages import (
-    DeleteRecords,
+from pylog_broker.replication.effects import (
     Effect,
-    Fetch,
     HighWatermarkMoved,
     InternalAppended,
     InternalRead,
     LeadershipBegan,
     LeadershipEnded,
-    OffsetAnswer,
-    OffsetQuery,
-    PartitionAck,
-    PartitionBatch,
-    PartitionData,
-    Produce,
 )
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData
+from pylog_broker.replication.offset_messages import DeleteRecords, OffsetAnswer, OffsetQuery
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch, Produce
 from pylog_broker.share.sessions import SharePartitionKey
 from pylog_broker.share.share_partition import AcknowledgementBatch
 from tests.sim.controller_node import ControllerProcess

@@ -22,7 +22,7 @@ from pylog_broker.node.share.dead_letters import DeadLetterWriter
 from pylog_broker.node.share.fetches import _Poll
 from pylog_broker.node.share.led_partitions import LedSharePartition, LedSharePartitions
 from pylog_broker.node.share.persister import Persister
-from pylog_broker.replication.messages import Fetch
+from pylog_broker.replication.fetch_messages import Fetch
 from pylog_broker.share import share_partition
 from pylog_broker.share.log_batches import LogBatch, log_batches
 from pylog_broker.share.persisted import InitializeState, ReadState, StateRead, WriteState

@@ -24,7 +24,7 @@ from pylog.client.sinks.sink_types import (
 )
 from pylog.model import LATEST_TIMESTAMP, BrokerId, LeaderEpoch, TopicPartition
 from pylog.rpc import apis
-from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery
+from pylog_broker.replication.offset_messages import OffsetAnswer, OffsetQuery
 from pylog_connector.errors import SinkTaken
 from pylog_connector.options import sink_options
 from tests.sim.rpc import Actor, Machine, unary

@@ -41,7 +41,7 @@ from pylog_broker.coordinator.transactions.sink_state import SinkState
 from pylog_broker.coordinator.transactions.sinks import Sinks, TaskTimer
 from pylog_broker.coordinator.transactions.transaction import Transaction
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import WriteMarker
+from pylog_broker.replication.produce_messages import WriteMarker
 from pylog_connector import succession
 from pylog_connector.options import SinkOptions
 from pylog_connector.sink_identity import SinkBatchId

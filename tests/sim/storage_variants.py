@@ -23,8 +23,8 @@ from pylog_broker.controller.brokers import Brokers
 from pylog_broker.controller.returning import Loss, Returning, Whereabouts
 from pylog_broker.metadata.image import BrokerRegistration
 from pylog_broker.metadata.messages import ReplicaKey, ReplicasFailed
+from pylog_broker.replication.effects import ReplicaFailed
 from pylog_broker.replication.isr import LeaderState
-from pylog_broker.replication.messages import ReplicaFailed
 from pylog_broker.replication.partition import Partition
 from pylog_broker.storage.checkpoints.checkpoint_writer import (
     LogStartsTask,

@@ -15,8 +15,8 @@ from pylog.config import LONG_MAX
 from pylog.model import BrokerId
 from pylog_broker.replication.fetcher import IN_FLIGHT_MAX
 from pylog_broker.replication.follower import FollowerStatus
-from pylog_broker.replication.messages import ReplicaFetched
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetched
 from pylog_broker.replication.replica_fetches import URGENT
 from pylog_broker.replication.sessions import ParkedFetch
 from pylog_broker.replication.throttle import BURST_MS, LOOK_AGAIN_MS

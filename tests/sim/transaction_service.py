@@ -38,15 +38,15 @@ from pylog_broker.protobuf.group_apis import find_coordinator_api
 from pylog_broker.protobuf.sink_apis import sink_apis
 from pylog_broker.protobuf.transaction_apis import transaction_apis
 from pylog_broker.protobuf.unary import Bound
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import (
     Effect,
     HighWatermarkMoved,
     InternalAppended,
     InternalRead,
     LeadershipBegan,
     LeadershipEnded,
-    WriteMarker,
 )
+from pylog_broker.replication.produce_messages import WriteMarker
 from tests.sim.coordinator_shell import Clock, Engine, UnaryCall, UnaryCalls
 from tests.sim.peers import PeerCall, PeerCalls
 from tests.sim.rpc import Call

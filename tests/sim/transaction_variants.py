@@ -36,7 +36,7 @@ from pylog_broker.coordinator.transactions.messages import (
 from pylog_broker.coordinator.transactions.states import TransactionState
 from pylog_broker.coordinator.transactions.transaction import Identity, Transaction
 from pylog_broker.node.transaction_coordinators import MarkerSenders
-from pylog_broker.replication.messages import TransactionGuard, WriteMarker
+from pylog_broker.replication.produce_messages import TransactionGuard, WriteMarker
 from pylog_broker.storage.indexes.txn_index import TxnIndex
 from pylog_broker.storage.producers.producer_state import ProducerStates
 from pylog_broker.storage.recovery.segment_scan import SegmentScan

@@ -7,13 +7,9 @@ last record that is still there and the next one.
 from __future__ import annotations
 
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, BrokerId
-from pylog_broker.replication.messages import (
-    OffsetAnswer,
-    OffsetQuery,
-    PartitionData,
-    PartitionFetch,
-    ReplicaEpochEnd,
-)
+from pylog_broker.replication.fetch_messages import PartitionData, PartitionFetch
+from pylog_broker.replication.offset_messages import OffsetAnswer, OffsetQuery
+from pylog_broker.replication.replica_fetch_messages import ReplicaEpochEnd
 from tests.sim.ghost import Batch, PartitionGhost, Shadow
 from tests.sim.violation import Violation
 

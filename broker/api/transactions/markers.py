@@ -12,10 +12,9 @@ from pylog.model import CONSUMER_OFFSETS, Offset, is_internal
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import check_partitions
 from pylog_broker.metadata.messages import Failure, failure_of
-from pylog_broker.replication.messages import (
-    DeleteRecords,
-    Effect,
-    LowWatermark,
+from pylog_broker.replication.effects import Effect
+from pylog_broker.replication.offset_messages import DeleteRecords, LowWatermark
+from pylog_broker.replication.produce_messages import (
     PartitionAck,
     PartitionBatch,
     Produce,

@@ -17,7 +17,7 @@ from pylog_broker.coordinator.groups.messages import OffsetCommit, OffsetsCommit
 from pylog_broker.coordinator.runtime.decision import Decision, Producer, RequestId
 from pylog_broker.coordinator.transactions.messages import AddPartitions
 from pylog_broker.coordinator.transactions.transaction import Identity
-from pylog_broker.replication.messages import TransactionGuard
+from pylog_broker.replication.produce_messages import TransactionGuard
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager

@@ -13,7 +13,7 @@ from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import check_partitions, named_twice
 from pylog_broker.api.offsets import Perform, answered
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import RangeTransactionsAnswer, RangeTransactionsQuery
+from pylog_broker.replication.range_messages import RangeTransactionsAnswer, RangeTransactionsQuery
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager

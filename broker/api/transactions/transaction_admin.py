@@ -22,7 +22,7 @@ from pylog_broker.coordinator.transactions.messages import (
 )
 from pylog_broker.coordinator.transactions.states import TransactionState
 from pylog_broker.metadata.messages import Failure, failure_of
-from pylog_broker.replication.messages import ProducerState
+from pylog_broker.replication.produce_messages import ProducerState
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager

@@ -16,7 +16,7 @@ from pylog.model import TopicPartition
 from pylog_broker.coordinator.transactions.messages import AddPartitions
 from pylog_broker.coordinator.transactions.transaction import Identity
 from pylog_broker.metadata.messages import failure_of
-from pylog_broker.replication.messages import Produce, TransactionGuard
+from pylog_broker.replication.produce_messages import Produce, TransactionGuard
 from pylog_broker.replication.transactions import Unverified
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from pylog_broker.coordinator.share_state.coordinator import ShareCoordinator, S
 from pylog_broker.metadata.image import MetadataDelta, MetadataImage
 from pylog_broker.node.coordinators import CoordinatorShell
 from pylog_broker.node.engine import Engine
-from pylog_broker.replication.messages import DeleteRecords
+from pylog_broker.replication.offset_messages import DeleteRecords
 from pylog_broker.share.persisted import (
     InitializeState,
     ReadState,

@@ -27,13 +27,8 @@ from pylog_broker.metadata.admin import CreateTopics, TopicsCreated
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.node.engine import Engine
 from pylog_broker.node.link import Backoff
-from pylog_broker.replication.messages import (
-    Fetch,
-    PartitionAck,
-    PartitionBatch,
-    PartitionData,
-    PartitionFetch,
-)
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData, PartitionFetch
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch
 from pylog_broker.share.dead_letters import Copied, copies, next_batch, offsets_of
 from pylog_broker.share.sessions import SharePartitionKey
 from pylog_broker.share.settings import ShareSettingsOf

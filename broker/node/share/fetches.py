@@ -21,7 +21,7 @@ from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX
 from pylog_broker.metadata.messages import failure_of
 from pylog_broker.node.engine import Engine
 from pylog_broker.node.share.led_partitions import LedSharePartition, LedSharePartitions
-from pylog_broker.replication.messages import Fetch, PartitionData, PartitionFetch
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData, PartitionFetch
 from pylog_broker.share.log_batches import LogBatch, log_batches, with_records_of
 from pylog_broker.share.requests import (
     ShareAcknowledge,

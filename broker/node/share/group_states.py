@@ -14,7 +14,7 @@ from pylog_broker.kafka.calls import BrokerCalls
 from pylog_broker.kafka.share_state import ShareStates, remote_offset
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.node.share.led_partitions import LATEST, LedSharePartitions
-from pylog_broker.replication.messages import OffsetQuery
+from pylog_broker.replication.offset_messages import OffsetQuery
 from pylog_broker.share.persisted import UNINITIALIZED_START, InitializeState, StateSummary
 from pylog_broker.share.sessions import SharePartitionKey
 

@@ -30,7 +30,7 @@ from pylog_broker.kafka.share_state import ShareStates
 from pylog_broker.metadata.image import MetadataDelta, MetadataImage
 from pylog_broker.node.engine import Engine
 from pylog_broker.node.share.dead_letters import DeadLetterSink
-from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery
+from pylog_broker.replication.offset_messages import OffsetAnswer, OffsetQuery
 from pylog_broker.share.persisted import UNINITIALIZED_START, ReadState, WriteState
 from pylog_broker.share.sessions import SharePartitionKey
 from pylog_broker.share.settings import Reset, ShareSettingsOf, reset_of

@@ -37,7 +37,7 @@ from pylog_broker.node.share.group_states import GroupStates
 from pylog_broker.node.share.led_partitions import LedSharePartitions
 from pylog_broker.node.share.persister import Persister
 from pylog_broker.replication.leaderships import LeadershipListener
-from pylog_broker.replication.messages import PartitionAck, PartitionBatch
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch
 from pylog_broker.share.sessions import ShareSessions
 from pylog_broker.share.settings import ShareSettings
 

@@ -16,7 +16,7 @@ from pylog.model import (
 )
 from pylog.records.batch import read_header
 from pylog.records.builder import encode_batch
-from pylog_broker.replication.messages import PartitionState
+from pylog_broker.replication.partition_state import PartitionState
 from tests.sim.contents import Contents, Original, fingerprint
 from tests.sim.ghost import Batch, PartitionGhost, SequenceBook, Violation
 

@@ -9,7 +9,8 @@ import pytest
 from pylog.errors import KafkaStorageError
 from pylog.model import BrokerId, TopicPartition
 from pylog.records.builder import encode_batch
-from pylog_broker.replication.messages import Effect, PartitionBatch, Produce
+from pylog_broker.replication.effects import Effect
+from pylog_broker.replication.produce_messages import PartitionBatch, Produce
 from pylog_broker.storage.log.log import Log, LogRead
 from tests.fakes.broker_group import WALL_MS, BrokerGroup
 from tests.sim.leaderships import logs_to_check

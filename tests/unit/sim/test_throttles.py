@@ -13,7 +13,7 @@ import pytest
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType, TopicRecord
-from pylog_broker.replication.messages import ReplicaFetched, ReplicaPartitionData
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetched, ReplicaPartitionData
 from tests.sim.broker_process import BrokerProcess
 from tests.sim.throttles import Throttles
 from tests.sim.violation import Violation

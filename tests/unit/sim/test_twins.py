@@ -7,14 +7,9 @@ from contextlib import nullcontext
 import pytest
 
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from pylog_broker.replication.messages import (
-    EpochEnd,
-    OffsetAnswer,
-    OffsetQuery,
-    PartitionData,
-    PartitionFetch,
-    ReplicaEpochEnd,
-)
+from pylog_broker.replication.fetch_messages import EpochEnd, PartitionData, PartitionFetch
+from pylog_broker.replication.offset_messages import OffsetAnswer, OffsetQuery
+from pylog_broker.replication.replica_fetch_messages import ReplicaEpochEnd
 from tests.sim.contents import Contents, Original
 from tests.sim.ghost import Batch, PartitionGhost
 from tests.sim.twins import (

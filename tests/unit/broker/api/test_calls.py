@@ -15,7 +15,7 @@ from pylog_broker.api.context import RequestContext
 from pylog_broker.metadata.admin import DeletedTopic, LeadersElected, TopicsDeleted
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.replication.messages import OffsetAnswer
+from pylog_broker.replication.offset_messages import OffsetAnswer
 
 CONTEXT = RequestContext("test", "10.0.0.1", "10.0.0.1:5", "me", "tool", "7")
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

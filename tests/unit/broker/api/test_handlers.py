@@ -56,28 +56,34 @@ from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import Endpoint, PartitionRecord, TopicRecord
 from pylog_broker.protobuf.metadata import metadata_response
-from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import (
-    DeleteRecords,
+from pylog_broker.replication.effects import (
     DeleteRecordsDone,
     Effect,
-    EpochEndQuery,
-    EpochEnds,
-    LeaseReads,
+    OffsetsListed,
+    RangesSplit,
+    RecordsArrived,
+)
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.offset_messages import (
+    DeleteRecords,
     LowWatermark,
     OffsetAnswer,
     OffsetQuery,
-    OffsetsListed,
+)
+from pylog_broker.replication.range_messages import (
+    LeaseReads,
     PartitionLease,
     RangeAnswer,
     RangeQuery,
-    RangesSplit,
     ReadsLeased,
-    RecordsArrived,
     RecordWait,
-    ReplicaEpochEnd,
     WaitedPartition,
     WaitEnd,
+)
+from pylog_broker.replication.replica_fetch_messages import (
+    EpochEndQuery,
+    EpochEnds,
+    ReplicaEpochEnd,
 )
 
 T = TypeVar("T")

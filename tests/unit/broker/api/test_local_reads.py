@@ -28,13 +28,8 @@ from pylog_broker.api.context import RequestContext
 from pylog_broker.api.local_reads import LocalReadHandler, LocalReadOffer
 from pylog_broker.net.file_door import FileDoor
 from pylog_broker.protobuf.local_reads import query_from, read_offered
-from pylog_broker.replication.messages import (
-    ColdRead,
-    Effect,
-    LocalReadEnded,
-    LocalReadQuery,
-    LocalReadsOpened,
-)
+from pylog_broker.replication.effects import ColdRead, Effect, LocalReadEnded, LocalReadsOpened
+from pylog_broker.replication.range_messages import LocalReadQuery
 from pylog_broker.replication.settings import ReplicationSettings
 from tests.fakes.broker_group import T0, WALL_MS, BrokerGroup
 from tests.fakes.paged_files import PagedFiles

@@ -33,7 +33,7 @@ from pylog_broker.api.send import (
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import PartitionRecord, TopicRecord
-from pylog_broker.replication.messages import PartitionAck, PartitionBatch
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch
 
 CONTEXT = RequestContext("test", "10.0.0.1", "10.0.0.1:5", "me")
 TOPIC = TopicId("T" * 22)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pylog.model import Offset, TopicId, TopicPartition
 from pylog_broker.api.topic_ids import fetch_by_name, produce_by_name
-from pylog_broker.replication.messages import Fetch, PartitionBatch, PartitionFetch, Produce
+from pylog_broker.replication.fetch_messages import Fetch, PartitionFetch
+from pylog_broker.replication.produce_messages import PartitionBatch, Produce
 
 KNOWN, GONE = TopicId("K" * 22), TopicId("G" * 22)
 T0, NAMELESS = TopicPartition("t", 0), TopicPartition("", 0)

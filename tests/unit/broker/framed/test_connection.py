@@ -17,10 +17,7 @@ from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX
 from pylog_broker.framed.connection import State
 from pylog_broker.framed.server import LISTENER, PROGRESS_BYTES_MIN, StreamServer
-from pylog_broker.replication.messages import (
-    PartitionData,
-    Standing,
-)
+from pylog_broker.replication.fetch_messages import PartitionData, Standing
 from tests.fakes.stream_world import (
     FRAME_MAX,
     PACKED,

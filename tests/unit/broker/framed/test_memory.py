@@ -12,7 +12,7 @@ from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.memory_watch import MemoryWatch
 from pylog_broker.api.request_memory import LOOKS_WITHOUT_PROGRESS_MAX
 from pylog_broker.framed.connection import BUFFER_BYTES, State
-from pylog_broker.replication.messages import PartitionData
+from pylog_broker.replication.fetch_messages import PartitionData
 from tests.fakes.stream_world import FRAME_MAX, T0, World, fetch, produce, run
 
 LARGE = bytes(FRAME_MAX // 2)

@@ -35,14 +35,9 @@ from pylog_broker.config import TopicConfig
 from pylog_broker.grpc.log_service import LogService
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.replication.effects import Effect, ProduceDone
 from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import (
-    Effect,
-    PartitionAck,
-    PartitionBatch,
-    Produce,
-    ProduceDone,
-)
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch, Produce
 from pylog_broker.storage.log.recompression import Recompressed
 from tests.fakes import bad_batches
 

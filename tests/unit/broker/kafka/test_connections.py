@@ -23,14 +23,13 @@ from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import Endpoint
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.net.shares import UNPROVEN_MAX
-from pylog_broker.replication.messages import (
-    Effect,
-    EpochEnd,
+from pylog_broker.replication.effects import Effect, ReplicaFetchDone
+from pylog_broker.replication.fetch_messages import EpochEnd
+from pylog_broker.replication.replica_fetch_messages import (
     EpochEndQuery,
     EpochEnds,
     ReplicaEpochEnd,
     ReplicaFetch,
-    ReplicaFetchDone,
     ReplicaFetched,
     ReplicaPartitionData,
     ReplicaPartitionFetch,

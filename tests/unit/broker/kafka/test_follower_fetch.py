@@ -13,8 +13,8 @@ from pylog_broker.kafka import follower_fetch, translate
 from pylog_broker.kafka.generated import fetch
 from pylog_broker.kafka_primitives import MalformedMessage
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import (
-    EpochEnd,
+from pylog_broker.replication.fetch_messages import EpochEnd
+from pylog_broker.replication.replica_fetch_messages import (
     ReplicaFetch,
     ReplicaFetched,
     ReplicaPartitionData,

@@ -25,7 +25,7 @@ from pylog_broker.kafka.generated.produce import ProduceRequest, ProduceResponse
 from pylog_broker.kafka.produce_calls import PRODUCE, BatchesHere, produce_api, produce_there
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.node.engine import Engine
-from pylog_broker.replication.messages import PartitionAck, PartitionBatch
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch
 from tests.fakes.broker_group import T0, TOPIC_ID, BrokerGroup
 
 ONE = BrokerId(1)

@@ -19,7 +19,7 @@ from pylog_broker.kafka.share_state import (
     share_state_apis,
 )
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery
+from pylog_broker.replication.offset_messages import OffsetAnswer, OffsetQuery
 from pylog_broker.share.persisted import (
     InitializeState,
     ReadState,

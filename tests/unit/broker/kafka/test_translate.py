@@ -8,7 +8,7 @@ from kafka.protocol.consumer.fetch import FetchRequest
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, topic_id_from_bytes
 from pylog_broker.kafka.generated import fetch
 from pylog_broker.kafka.translate import UNTOLD, fetch_from_wire
-from pylog_broker.replication.messages import ReplicaFetch, ReplicaPartitionFetch
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetch, ReplicaPartitionFetch
 from tests.fakes.follower_fetches import fetch_to_wire
 
 TOPIC = TopicId("abcdefghijklmnopqrstuA")

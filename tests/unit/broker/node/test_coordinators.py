@@ -32,8 +32,8 @@ from pylog_broker.node.coordinators import SLICE_BYTES, Coordinators
 from pylog_broker.node.engine import Engine
 from pylog_broker.node.group_coordinators import GroupShards
 from pylog_broker.node.metrics import BrokerMetrics, BrokerParts
+from pylog_broker.replication.effects import LeadershipBegan, LeadershipEnded
 from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import LeadershipBegan, LeadershipEnded
 from tests.fakes.broker_group import WALL_MS, BrokerGroup
 
 ONE = BrokerId(1)

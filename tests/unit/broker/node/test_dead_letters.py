@@ -25,7 +25,7 @@ from pylog_broker.metadata.records import ConfigRecord
 from pylog_broker.node.engine import Engine
 from pylog_broker.node.share import dead_letters
 from pylog_broker.node.share.dead_letters import DeadLetterTopics, DeadLetterWriter
-from pylog_broker.replication.messages import PartitionAck, PartitionBatch, Produce
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch, Produce
 from pylog_broker.share.sessions import SharePartitionKey
 from pylog_broker.share.settings import ShareSettings
 from pylog_broker.share.share_partition import DeadLetters

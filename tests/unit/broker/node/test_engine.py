@@ -13,8 +13,7 @@ from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog_broker.metadata.messages import AlterPartition, PartitionsAltered
 from pylog_broker.node.engine import Engine
-from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import (
     ColdRead,
     DeleteReplicaLater,
     Effect,
@@ -25,11 +24,12 @@ from pylog_broker.replication.messages import (
     OperationFailed,
     ProduceDone,
     ReplicaFailed,
-    ReplicaFetch,
     SendAlterPartition,
     SendReplicaFetch,
     SyncLog,
 )
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetch
 from pylog_broker.storage.segments.flush_task import FlushTask, SyncHistory
 from tests.fakes.memory_files import MemoryFiles
 

@@ -19,7 +19,7 @@ from pylog_broker.metadata.image import MetadataDelta, RemovedTopic
 from pylog_broker.node.coordinators import Coordinators
 from pylog_broker.node.engine import Engine
 from pylog_broker.node.share.coordinators import ShareShards, coordinator_key
-from pylog_broker.replication.messages import LeadershipBegan
+from pylog_broker.replication.effects import LeadershipBegan
 from pylog_broker.share.persisted import (
     InitializeState,
     ReadState,

@@ -23,13 +23,8 @@ from pylog_broker.node.share import fetches
 from pylog_broker.node.share.fetches import ShareFetches
 from pylog_broker.node.share.led_partitions import LedSharePartitions
 from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import (
-    DeleteRecords,
-    OffsetAnswer,
-    OffsetQuery,
-    PartitionBatch,
-    Produce,
-)
+from pylog_broker.replication.offset_messages import DeleteRecords, OffsetAnswer, OffsetQuery
+from pylog_broker.replication.produce_messages import PartitionBatch, Produce
 from pylog_broker.share.persisted import InitializeState
 from pylog_broker.share.requests import (
     ShareAcknowledge,

@@ -45,7 +45,7 @@ from pylog_broker.metadata.records import MetadataRecord, PartitionRecord, Topic
 from pylog_broker.node import transaction_coordinators
 from pylog_broker.node.coordinators import CoordinatorShell
 from pylog_broker.node.transaction_coordinators import CoordinatorCalls, MarkerSenders
-from pylog_broker.replication.messages import WriteMarker
+from pylog_broker.replication.produce_messages import WriteMarker
 
 ME, OTHER = BrokerId(1), BrokerId(2)
 OWNER = Identity(ProducerId(7), ProducerEpoch(1))

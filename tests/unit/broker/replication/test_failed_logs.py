@@ -10,7 +10,7 @@ import pytest
 
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, PartitionEpoch
-from pylog_broker.replication.messages import FetchDone, ReplicaFailed, ReplicaFetchDone
+from pylog_broker.replication.effects import FetchDone, ReplicaFailed, ReplicaFetchDone
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.manager.manager import LogManager
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup

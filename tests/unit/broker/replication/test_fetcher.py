@@ -8,8 +8,8 @@ from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog_broker.config import TopicConfig
 from pylog_broker.replication.fetcher import LeaderFetcher
 from pylog_broker.replication.follower import FollowerState
-from pylog_broker.replication.messages import ReplicaPartitionFetch
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.replica_fetch_messages import ReplicaPartitionFetch
 
 
 class Asking(Partition):

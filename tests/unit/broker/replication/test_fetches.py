@@ -9,14 +9,9 @@ import pytest
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
 from pylog.records.builder import ControlType, encode_control_batch
-from pylog_broker.replication.messages import (
-    ColdRead,
-    Fetch,
-    FetchDone,
-    OffsetQuery,
-    PartitionData,
-    PartitionFetch,
-)
+from pylog_broker.replication.effects import ColdRead, FetchDone
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData, PartitionFetch
+from pylog_broker.replication.offset_messages import OffsetQuery
 from pylog_broker.storage.log.validator import INTERNAL
 from pylog_broker.storage.segments.segment_reader import PagesCold
 from tests.fakes.broker_group import T0, WALL_MS, BrokerGroup

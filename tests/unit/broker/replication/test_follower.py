@@ -9,6 +9,7 @@ import pytest
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.fetch_messages import EpochEnd
 from pylog_broker.replication.follower import (
     AppendFetched,
     CutTo,
@@ -18,7 +19,10 @@ from pylog_broker.replication.follower import (
     SetAside,
     StartOverAt,
 )
-from pylog_broker.replication.messages import EpochEnd, ReplicaPartitionData, ReplicaPartitionFetch
+from pylog_broker.replication.replica_fetch_messages import (
+    ReplicaPartitionData,
+    ReplicaPartitionFetch,
+)
 from pylog_broker.storage.checkpoints.leader_epochs import EpochEntry, LeaderEpochCache
 
 ID = TopicId("t" * 22)

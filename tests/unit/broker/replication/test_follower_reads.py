@@ -8,13 +8,8 @@ import pytest
 
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset
-from pylog_broker.replication.messages import (
-    Fetch,
-    FetchDone,
-    PartitionData,
-    PartitionFetch,
-    Standing,
-)
+from pylog_broker.replication.effects import FetchDone
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData, PartitionFetch, Standing
 from pylog_broker.replication.settings import ReplicationSettings
 from tests.fakes.broker_group import T0, BrokerGroup
 from tests.fakes.logs import bases_of

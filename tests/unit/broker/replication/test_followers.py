@@ -16,13 +16,9 @@ from pylog.model import (
 from pylog_broker.config import BrokerConfig
 from pylog_broker.metadata.image import MetadataDelta
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.effects import ReplicaFetchDone, SendReplicaFetch
 from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import (
-    ReplicaFetchDone,
-    ReplicaFetched,
-    ReplicaPartitionData,
-    SendReplicaFetch,
-)
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetched, ReplicaPartitionData
 from pylog_broker.replication.settings import ReplicationSettings
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 

@@ -8,7 +8,8 @@ import pytest
 
 from pylog import errors
 from pylog.model import BrokerId, Offset
-from pylog_broker.replication.messages import DeleteRecords, ReplicaFailed
+from pylog_broker.replication.effects import ReplicaFailed
+from pylog_broker.replication.offset_messages import DeleteRecords
 from pylog_broker.replication.without_room import RETRY_MS
 from pylog_broker.storage.errors import DiskFull
 from pylog_broker.storage.log.log import Log

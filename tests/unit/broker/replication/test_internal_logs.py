@@ -11,16 +11,14 @@ from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
 from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch
-from pylog_broker.replication.messages import (
-    AppendInternal,
+from pylog_broker.replication.effects import (
     ColdRead,
     Effect,
     HighWatermarkMoved,
     InternalAppended,
-    InternalData,
     InternalRead,
-    ReadInternal,
 )
+from pylog_broker.replication.internal_messages import AppendInternal, InternalData, ReadInternal
 from tests.fakes.broker_group import WALL_MS, BrokerGroup
 from tests.fakes.paged_files import PagedFiles
 

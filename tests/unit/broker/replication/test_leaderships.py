@@ -19,16 +19,15 @@ from pylog.model import (
 )
 from pylog.records.builder import encode_batch
 from pylog_broker.metadata.image import MetadataDelta
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import (
     Effect,
     HighWatermarkMoved,
     LeadershipBegan,
     LeadershipEnded,
-    PartitionBatch,
-    Produce,
     ProduceDone,
     ReplicaFailed,
 )
+from pylog_broker.replication.produce_messages import PartitionBatch, Produce
 from pylog_broker.storage.log.log import LogRead
 from tests.fakes.broker_group import TOPIC_ID, WALL_MS, BrokerGroup
 

@@ -11,7 +11,7 @@ from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog.records.builder import encode_batch
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import LeaseReads, PartitionLease, ReadsLeased
+from pylog_broker.replication.range_messages import LeaseReads, PartitionLease, ReadsLeased
 from pylog_broker.storage.read_leases import Keeper, LeasedRange
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 

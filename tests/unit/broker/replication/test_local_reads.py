@@ -25,23 +25,18 @@ from pylog.records.transactions import without_aborted
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.net.file_door import OVER
 from pylog_broker.replication import local_reads
-from pylog_broker.replication.local_reads import LocalReads, OpenRead
-from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import (
     ColdRead,
     Effect,
-    Fetch,
     FetchDone,
-    LocalAborted,
-    LocalReadAnswer,
     LocalReadEnded,
-    LocalReadQuery,
     LocalReadsOpened,
-    PartitionBatch,
-    PartitionFetch,
-    Produce,
-    WriteMarker,
 )
+from pylog_broker.replication.fetch_messages import Fetch, PartitionFetch
+from pylog_broker.replication.local_reads import LocalReads, OpenRead
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.produce_messages import PartitionBatch, Produce, WriteMarker
+from pylog_broker.replication.range_messages import LocalAborted, LocalReadAnswer, LocalReadQuery
 from pylog_broker.replication.settings import ReplicationSettings
 from pylog_broker.storage.segments.local_range import FileRange
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup

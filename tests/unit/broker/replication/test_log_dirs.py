@@ -8,7 +8,7 @@ import pytest
 
 from pylog import errors
 from pylog.model import BrokerId, TopicId, TopicPartition
-from pylog_broker.replication.messages import DeleteReplicaLater, ProduceDone, ReplicaFailed
+from pylog_broker.replication.effects import DeleteReplicaLater, ProduceDone, ReplicaFailed
 from tests.fakes.broker_group import T0, TOPIC_ID, BrokerGroup
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))

@@ -10,12 +10,8 @@ import pytest
 from pylog import errors
 from pylog.model import BrokerId, Offset, TopicPartition
 from pylog_broker.config import TopicConfig
-from pylog_broker.replication.messages import (
-    DeleteRecords,
-    DeleteRecordsDone,
-    ReplicaFailed,
-    WriteLogStarts,
-)
+from pylog_broker.replication.effects import DeleteRecordsDone, ReplicaFailed, WriteLogStarts
+from pylog_broker.replication.offset_messages import DeleteRecords
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 
 ONE, TWO = BrokerId(1), BrokerId(2)

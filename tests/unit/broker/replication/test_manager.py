@@ -11,14 +11,13 @@ from pylog.model import (
     TopicId,
 )
 from pylog.records.builder import encode_batch
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import (
     DeleteReplicaLater,
-    PartitionBatch,
-    Produce,
     ReplicaFetchDone,
-    ReplicaFetched,
     SendAlterPartition,
 )
+from pylog_broker.replication.produce_messages import PartitionBatch, Produce
+from pylog_broker.replication.replica_fetch_messages import ReplicaFetched
 from pylog_broker.replication.replicas import NEW_LOGS_AT_ONCE
 from pylog_broker.replication.settings import ReplicationSettings
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup

@@ -11,7 +11,7 @@ import pytest
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, PartitionEpoch
 from pylog_broker.metadata.records import PartitionRecord
-from pylog_broker.replication.messages import DeleteReplicaLater
+from pylog_broker.replication.effects import DeleteReplicaLater
 from tests.fakes.broker_group import T0, BrokerGroup
 
 

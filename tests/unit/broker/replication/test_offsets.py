@@ -10,14 +10,9 @@ import pytest
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
 from pylog.records.builder import encode_batch
+from pylog_broker.replication.effects import ColdRead, DeleteRecordsDone, OffsetsListed
 from pylog_broker.replication.look_ups import COLD_READS_MAX
-from pylog_broker.replication.messages import (
-    ColdRead,
-    DeleteRecords,
-    DeleteRecordsDone,
-    OffsetQuery,
-    OffsetsListed,
-)
+from pylog_broker.replication.offset_messages import DeleteRecords, OffsetQuery
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 from tests.fakes.paged_files import PagedFiles
 

@@ -17,15 +17,14 @@ from pylog.model import BrokerId, Offset, TopicId, TopicPartition
 from pylog.records.builder import encode_batch
 from pylog.records.reader import iter_records
 from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
-from pylog_broker.replication.log_starts import RETRY_MS as START_RETRY_MS
-from pylog_broker.replication.messages import (
-    DeleteRecords,
+from pylog_broker.replication.effects import (
     DeleteRecordsDone,
     FetchDone,
-    OffsetQuery,
     OffsetsListed,
     ReplicaFailed,
 )
+from pylog_broker.replication.log_starts import RETRY_MS as START_RETRY_MS
+from pylog_broker.replication.offset_messages import DeleteRecords, OffsetQuery
 from pylog_broker.replication.settings import ReplicationSettings
 from pylog_broker.replication.syncs import RETRY_MS as SYNC_RETRY_MS
 from pylog_broker.replication.without_room import RETRY_MS

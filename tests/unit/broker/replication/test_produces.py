@@ -11,17 +11,9 @@ from pylog import errors
 from pylog.model import BrokerId, Offset, PartitionEpoch, TopicId, TopicPartition
 from pylog.records.builder import encode_batch
 from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
-from pylog_broker.replication.messages import (
-    Fetch,
-    FetchDone,
-    PartitionAck,
-    PartitionBatch,
-    PartitionData,
-    PartitionFetch,
-    Produce,
-    ProduceDone,
-    ReplicaFailed,
-)
+from pylog_broker.replication.effects import FetchDone, ProduceDone, ReplicaFailed
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData, PartitionFetch
+from pylog_broker.replication.produce_messages import PartitionAck, PartitionBatch, Produce
 from pylog_broker.replication.settings import ReplicationSettings
 from tests.fakes import bad_batches
 from tests.fakes.broker_group import T0, TOPIC_ID, BrokerGroup

@@ -16,7 +16,8 @@ from pylog.model import (
     TopicPartition,
 )
 from pylog.records.builder import encode_batch
-from pylog_broker.replication.messages import ColdRead, RangeAnswer, RangeQuery, RangesSplit
+from pylog_broker.replication.effects import ColdRead, RangesSplit
+from pylog_broker.replication.range_messages import RangeAnswer, RangeQuery
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 from tests.fakes.paged_files import PagedFiles
 

@@ -16,12 +16,8 @@ from pylog.model import (
     TransactionSpan,
 )
 from pylog.records.builder import ControlType, encode_control_batch
-from pylog_broker.replication.messages import (
-    ColdRead,
-    RangeTransactionsAnswer,
-    RangeTransactionsDescribed,
-    RangeTransactionsQuery,
-)
+from pylog_broker.replication.effects import ColdRead, RangeTransactionsDescribed
+from pylog_broker.replication.range_messages import RangeTransactionsAnswer, RangeTransactionsQuery
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.log.validator import INTERNAL
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup

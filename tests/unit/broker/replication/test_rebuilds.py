@@ -8,7 +8,7 @@ import pytest
 
 from pylog.model import BrokerId
 from pylog.records.builder import encode_batch
-from pylog_broker.replication.messages import SendReplicaFetch
+from pylog_broker.replication.effects import SendReplicaFetch
 from pylog_broker.storage.producers import producer_history
 from pylog_broker.storage.producers.rebuild_task import RebuildTask
 from tests.fakes.broker_group import T0, BrokerGroup

@@ -9,12 +9,8 @@ import pytest
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
 from pylog.records.builder import encode_batch
-from pylog_broker.replication.messages import (
-    RecordsArrived,
-    RecordWait,
-    WaitedPartition,
-    WaitEnd,
-)
+from pylog_broker.replication.effects import RecordsArrived
+from pylog_broker.replication.range_messages import RecordWait, WaitedPartition, WaitEnd
 from pylog_broker.storage.log.validator import Origin
 from tests.fakes.broker_group import T0, WALL_MS, BrokerGroup
 

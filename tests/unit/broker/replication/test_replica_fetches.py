@@ -10,11 +10,11 @@ from pylog.model import (
     LeaderEpoch,
     TopicId,
 )
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import ReplicaFetchDone
+from pylog_broker.replication.replica_fetch_messages import (
     EpochEndQuery,
     ReplicaEpochEnd,
     ReplicaEpochQuery,
-    ReplicaFetchDone,
 )
 from tests.fakes.broker_group import TOPIC_ID, BrokerGroup
 from tests.fakes.replica_fetches import fetch_of

@@ -10,13 +10,9 @@ import pytest
 from pylog import errors
 from pylog.model import NO_LEADER, BrokerId
 from pylog.records.batch import iter_headers
+from pylog_broker.replication.effects import FetchDone, ReplicaFailed, ReplicaFetchDone
+from pylog_broker.replication.fetch_messages import PartitionData
 from pylog_broker.replication.followers import TELL_STUCK_EVERY_MS
-from pylog_broker.replication.messages import (
-    FetchDone,
-    PartitionData,
-    ReplicaFailed,
-    ReplicaFetchDone,
-)
 from pylog_broker.storage.log.log import Log
 from tests.fakes.broker_group import T0, WALL_MS, BrokerGroup
 from tests.fakes.replica_fetches import fetch_of

@@ -12,17 +12,19 @@ import pytest
 from pylog.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
 from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
-from pylog_broker.replication.isr import IsrEffect, LeaderState
-from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import (
+from pylog_broker.replication.effects import (
     ColdRead,
     Effect,
-    ReplicaFetch,
     ReplicaFetchDone,
-    ReplicaFetched,
-    ReplicaPartitionFetch,
     SendAlterPartition,
     SendReplicaFetch,
+)
+from pylog_broker.replication.isr import IsrEffect, LeaderState
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.replica_fetch_messages import (
+    ReplicaFetch,
+    ReplicaFetched,
+    ReplicaPartitionFetch,
 )
 from pylog_broker.replication.sessions import EPOCH_MAX, next_epoch
 from pylog_broker.storage.log.log import LogRead

@@ -9,15 +9,9 @@ import pytest
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
 from pylog.records.batch import last_header
+from pylog_broker.replication.effects import FetchDone, FetchStands
+from pylog_broker.replication.fetch_messages import Fetch, PartitionData, PartitionFetch, Standing
 from pylog_broker.replication.fetches import STANDING_BURST, STANDING_PER_MS
-from pylog_broker.replication.messages import (
-    Fetch,
-    FetchDone,
-    FetchStands,
-    PartitionData,
-    PartitionFetch,
-    Standing,
-)
 from tests.fakes.broker_group import T0, BrokerGroup
 
 ONE = BrokerId(1)

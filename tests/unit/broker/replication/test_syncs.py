@@ -11,13 +11,8 @@ from pylog import errors
 from pylog.model import BrokerId, TopicPartition
 from pylog.records.builder import encode_batch
 from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
-from pylog_broker.replication.messages import (
-    PartitionBatch,
-    Produce,
-    ProduceDone,
-    ReplicaFailed,
-    SyncLog,
-)
+from pylog_broker.replication.effects import ProduceDone, ReplicaFailed, SyncLog
+from pylog_broker.replication.produce_messages import PartitionBatch, Produce
 from tests.fakes.broker_group import T0, BrokerGroup
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))

@@ -10,7 +10,7 @@ from pylog import errors
 from pylog.model import BrokerId
 from pylog_broker.config import TopicConfig
 from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
-from pylog_broker.replication.messages import ProduceDone
+from pylog_broker.replication.effects import ProduceDone
 from tests.fakes.broker_group import T0, BrokerGroup
 
 TOPIC, BROKER, CLUSTER = (

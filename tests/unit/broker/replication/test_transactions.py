@@ -18,13 +18,12 @@ from pylog.errors import (
 from pylog.model import BrokerId, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition
 from pylog.records.builder import encode_batch
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import (
-    DeleteRecords,
-    OffsetQuery,
+from pylog_broker.replication.effects import ProduceDone
+from pylog_broker.replication.offset_messages import DeleteRecords, OffsetQuery
+from pylog_broker.replication.produce_messages import (
     PartitionAck,
     PartitionBatch,
     Produce,
-    ProduceDone,
     ProducerState,
     WriteMarker,
 )

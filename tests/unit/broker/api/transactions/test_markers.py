@@ -19,9 +19,8 @@ from pylog.errors import (
 from pylog.model import Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition
 from pylog_broker.api.transactions.markers import NEW_START_TIMEOUT_MS, MarkersHandler
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import (
-    DeleteRecords,
-    LowWatermark,
+from pylog_broker.replication.offset_messages import DeleteRecords, LowWatermark
+from pylog_broker.replication.produce_messages import (
     PartitionAck,
     PartitionBatch,
     Produce,

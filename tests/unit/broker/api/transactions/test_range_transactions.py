@@ -20,13 +20,9 @@ from pylog_broker.api.transactions.range_transactions import (
 )
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.protobuf.range_transactions import queries_from, transactions_described
+from pylog_broker.replication.effects import Effect, RangeTransactionsDescribed
 from pylog_broker.replication.manager import ReplicaManager
-from pylog_broker.replication.messages import (
-    Effect,
-    RangeTransactionsAnswer,
-    RangeTransactionsDescribed,
-    RangeTransactionsQuery,
-)
+from pylog_broker.replication.range_messages import RangeTransactionsAnswer, RangeTransactionsQuery
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 TOPIC = TopicId("t" * 22)
