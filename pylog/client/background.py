@@ -18,6 +18,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, Final, Protocol, TypeVar
 
 from pylog import errors
+from pylog.client.callers import kept_waiting
 
 logger = logging.getLogger("pylog.client")
 
@@ -94,7 +95,8 @@ class LoopThread:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for it. The coroutine bounds its own time.
 
-        ClientClosed when the client was closed meanwhile, by another thread.
+        ClientClosed when the client was closed meanwhile, by another thread; asyncio's
+        CancelledError when the caller gave up.
         """
         if self.is_current():
             coroutine.close()
@@ -104,11 +106,14 @@ class LoopThread:
             )
         future = self.start(coroutine)
         try:
-            return future.result()
-        except CancelledError:
-            raise errors.ClientClosed("the client was closed while the call waited") from None
+            with kept_waiting(future.cancel):
+                try:
+                    return future.result()
+                except CancelledError:
+                    closed = "the client was closed while the call waited"
+                    raise errors.ClientClosed(closed) from None
         except BaseException:
-            future.cancel()  # Ctrl-C: nobody waits for it any more
+            future.cancel()  # Ctrl-C, or the caller gave up: nobody waits for it any more
             raise
 
     def stop(self) -> None:

@@ -1,7 +1,8 @@
 """Blocking calls of an asyncio client, on other threads.
 
-A thread cannot be cancelled: a call whose caller is goes on until it has its answer or its time is
-up. A consumer is for one thread at a time, so whatever comes next waits for the end of that call.
+A thread cannot be cancelled: a call whose caller is gives up what it waits for, as at Ctrl-C, and a
+`close` or a leave goes on until it is done or its time is up. A consumer is for one thread at a
+time, so whatever comes next waits for the end of that call.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextvars import copy_context
 from typing import TypeVar
 
 from pylog import errors
+from pylog.client.callers import Caller
 
 T = TypeVar("T")
 
@@ -27,12 +29,13 @@ class Elsewhere:
         """Make the call once one that was left has ended; returns or raises as it does."""
         before = self._left
         ran: Future[T] = Future()
+        caller = Caller()
 
         def work() -> None:
             if before is not None:
                 wait((before,))
             try:
-                ran.set_result(call())
+                ran.set_result(caller.run(call))
             except BaseException as error:  # noqa: BLE001  the caller's
                 ran.set_exception(error)
 
@@ -41,6 +44,7 @@ class Elsewhere:
             return await asyncio.shield(asyncio.wrap_future(ran))
         except asyncio.CancelledError:
             self._left = ran  # type: ignore[assignment]
+            caller.give_up()
             raise
 
     async def left_has_ended(self, timeout_s: float | None = None) -> None:

@@ -1,17 +1,17 @@
 """`AsyncAdminClient`: the admin client for asyncio, by the same names.
 
 Its calls are few and long, so each simply waits in a thread of the running loop's pool. A call that
-is cancelled goes on there; what it asked for may still be done.
+is cancelled waits no more; what it asked for may still be done.
 """
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from pylog.client.admin.admin import AdminClient
+from pylog.client.callers import on_a_thread
 from pylog.client.closing import AsyncClosing
 from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuses
 from pylog.client.typed_settings import AdminSettings
@@ -25,7 +25,7 @@ def _awaited(
 ) -> Callable[Concatenate[AsyncAdminClient, P], Coroutine[Any, Any, T]]:
     @functools.wraps(method)
     async def call(self: AsyncAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.to_thread(method, self._admin, *args, **kwargs)
+        return await on_a_thread(functools.partial(method, self._admin, *args, **kwargs))
 
     return call
 

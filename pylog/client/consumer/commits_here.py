@@ -6,6 +6,7 @@ what failed and is tried again, and what the thread does not wait for.
 
 from __future__ import annotations
 
+import asyncio
 import select
 from typing import Final
 
@@ -68,9 +69,9 @@ class CommitsHere:
 
     def left(self, line: CommitLine | None, error: BaseException) -> None:
         """The thread waits no more, for that error. An interrupt may have come anywhere, also while
-        the commit was written: the line cannot be used after it.
+        the commit was written: the line cannot be used after it. (A caller gives up between waits.)
         """
-        if not isinstance(error, Exception):
+        if not isinstance(error, Exception | asyncio.CancelledError):
             self._loop.call(self._find_lost)
         elif line is not None and line.request is not None:
             self._loop.call(line.read_here)

@@ -14,6 +14,7 @@ from typing import Final, NoReturn, TypeVar
 
 from pylog import errors
 from pylog.client.answers import Answer, Callback
+from pylog.client.callers import check_caller
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS, Denial
 from pylog.client.consumer.collecting import Collector
@@ -207,7 +208,8 @@ class PollWaiting:
                     self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
 
     def refuse_closed(self) -> None:
-        """ClientClosed after `close`."""
+        """ClientClosed after `close`; CancelledError when the caller gave up."""
+        check_caller()
         if self._loop.closed:
             raise errors.ClientClosed("the consumer is closed")
 

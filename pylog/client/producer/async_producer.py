@@ -7,9 +7,11 @@ awaited here instead.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from pylog.client.callers import on_a_thread
 from pylog.client.closing import AsyncClosing
 from pylog.client.producer.delivery import DeliveryHandle, OnDelivery
 from pylog.client.producer.producer import Producer
@@ -25,6 +27,8 @@ from pylog.model import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+T = TypeVar("T")
 
 
 class AsyncDelivery:
@@ -79,9 +83,8 @@ class AsyncProducer(AsyncClosing):
     ) -> None:
         self._producer = Producer(config, bootstrap_servers=bootstrap_servers, **settings)
         self._producer._at_hand.is_wanted = False  # the caller's loop has better things to do
-        self._turn = (
-            asyncio.Lock()
-        )  # held by the one send that waits; those behind keep their order
+        self._turn = asyncio.Lock()  # held by the one send that waits
+        self._waiting = 0  # those that wait, with the ones behind it: they keep their order
 
     async def send(
         self,
@@ -97,8 +100,8 @@ class AsyncProducer(AsyncClosing):
         """The record's outcome, to be awaited later or not; returns once the record is buffered.
 
         Waits up to `max_block_ms` for the topic's metadata and for room in `buffer_memory`, while
-        the loop goes on. Records keep the order in which `send` was awaited. Raises as
-        `Producer.send`.
+        the loop goes on. Records keep the order in which `send` was awaited; one whose `send` is
+        cancelled while it waits is not sent. Raises as `Producer.send`.
         """
 
         def send() -> AsyncDelivery:
@@ -114,10 +117,18 @@ class AsyncProducer(AsyncClosing):
                 )
             )
 
-        if not self._turn.locked() and not self._producer._may_block(topic, partition):
+        if not self._waiting and not self._producer._may_block(topic, partition):
             return send()
-        async with self._turn:
-            return await asyncio.to_thread(send)
+        return await self._in_order(send)
+
+    async def _in_order(self, send: Callable[[], T]) -> T:
+        """Have it sent on a thread, which may wait, behind those that wait already."""
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return await on_a_thread(send)
+        finally:
+            self._waiting -= 1
 
     async def send_and_wait(self, topic: str, value: Any = None, **rest: Any) -> RecordMetadata:
         """`send`, and then its outcome."""
@@ -126,18 +137,18 @@ class AsyncProducer(AsyncClosing):
     async def send_arrow(
         self, topic: str, data: pa.RecordBatch | pa.Table, *, partition: int | None = None
     ) -> asyncio.Future[list[RecordMetadata]]:
-        """As `Producer.send_arrow`; returns, with a future of this loop, once all is buffered."""
-        async with self._turn:
-            sent = await asyncio.to_thread(
-                self._producer.send_arrow, topic, data, partition=partition
-            )
-        return asyncio.wrap_future(sent)
+        """As `Producer.send_arrow`; returns, with a future of this loop, once all is buffered. One
+        that is cancelled while it waits sends the rows that are buffered already.
+        """
+        send = partial(self._producer.send_arrow, topic, data, partition=partition)
+        return asyncio.wrap_future(await self._in_order(send))
 
     async def init_transactions(self, keep_prepared_txn: bool = False) -> None:
         """As `Producer.init_transactions`. A call of transactions that is cancelled goes on; the
         same call made again waits for its end.
         """
-        await asyncio.to_thread(self._producer.init_transactions, keep_prepared_txn)
+        init = self._producer.init_transactions
+        await on_a_thread(partial(init, keep_prepared_txn), begins=True)
 
     async def begin_transaction(self) -> None:
         """As `Producer.begin_transaction`."""
@@ -150,23 +161,24 @@ class AsyncProducer(AsyncClosing):
     ) -> None:
         """As `Producer.send_offsets_to_transaction`."""
         send = self._producer.send_offsets_to_transaction
-        await asyncio.to_thread(send, offsets, group_metadata)
+        await on_a_thread(partial(send, offsets, group_metadata), begins=True)
 
     async def prepare_transaction(self) -> PreparedTransaction:
         """As `Producer.prepare_transaction`."""
-        return await asyncio.to_thread(self._producer.prepare_transaction)
+        return await on_a_thread(self._producer.prepare_transaction, begins=True)
 
     async def complete_transaction(self, state: PreparedTransaction | str) -> None:
         """As `Producer.complete_transaction`."""
-        await asyncio.to_thread(self._producer.complete_transaction, state)
+        complete = self._producer.complete_transaction
+        await on_a_thread(partial(complete, state), begins=True)
 
     async def commit_transaction(self) -> None:
         """As `Producer.commit_transaction`."""
-        await asyncio.to_thread(self._producer.commit_transaction)
+        await on_a_thread(self._producer.commit_transaction, begins=True)
 
     async def abort_transaction(self) -> None:
         """As `Producer.abort_transaction`."""
-        await asyncio.to_thread(self._producer.abort_transaction)
+        await on_a_thread(self._producer.abort_transaction, begins=True)
 
     def transaction(self) -> AsyncTransactionScope:
         """`async with producer.transaction():` commits at the end of the block; aborts if it
@@ -177,20 +189,20 @@ class AsyncProducer(AsyncClosing):
 
     async def flush(self, timeout: float | None = None) -> None:
         """As `Producer.flush`."""
-        await asyncio.to_thread(self._producer.flush, timeout)
+        await on_a_thread(partial(self._producer.flush, timeout))
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The topic's partition numbers."""
-        return await asyncio.to_thread(self._producer.partitions_for, topic)
+        return await on_a_thread(partial(self._producer.partitions_for, topic))
 
     async def refresh(self, topic: str) -> None:
         """As `Producer.refresh`."""
-        await asyncio.to_thread(self._producer.refresh, topic)
+        await on_a_thread(partial(self._producer.refresh, topic))
 
     def metrics(self) -> dict[str, float]:
         """As `Producer.metrics`; at once."""
         return self._producer.metrics()
 
     async def close(self, timeout: float | None = None) -> None:
-        """As `Producer.close`."""
-        await asyncio.to_thread(self._producer.close, timeout)
+        """As `Producer.close`. A call that is cancelled goes on."""
+        await asyncio.shield(asyncio.to_thread(self._producer.close, timeout))

@@ -18,6 +18,7 @@ from typing import Final
 
 from pylog import errors
 from pylog.client.background import log_or_raise, on_loop_thread, shared_loop
+from pylog.client.callers import kept_waiting
 from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.record_times import RecordTimes
 from pylog.client.timeouts import seconds_or_none
@@ -173,12 +174,19 @@ class Delivery:
             if self.done:
                 return True
             self._waiters.append(waiter)
-        if waiter.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0)):
-            return True
+        try:
+            with kept_waiting(lambda: self._let_go(waiter)):
+                waiter.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0))
+        finally:
+            self._let_go(waiter)
+        return self.done
+
+    def _let_go(self, waiter: threading.Lock) -> None:
+        """It waits no more, or is to wait no more."""
         with self._lock:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
-            return self.done
+                waiter.release()
 
     def add_callback(self, callback: Callable[[], object]) -> None:
         """Run `callback` when done, at once if that is now."""

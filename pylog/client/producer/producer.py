@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pylog import errors
 from pylog.client.arguments import settings_of, whole_or_none
 from pylog.client.background import close_at_exit, logger, shared_loop
+from pylog.client.callers import kept_waiting
 from pylog.client.closing import Closing
 from pylog.client.cluster.shown import Shown
 from pylog.client.producer.at_hand import AtHand
@@ -442,7 +443,12 @@ class Producer(Closing, Shown):
             if self._accumulator.only_open:
                 self._accumulator.mark_all_due()  # else memory comes back without
             self._loop.wake()
-            self._loop.room.wait(left_ms / 1000)
+            with kept_waiting(self._look_for_room):
+                self._loop.room.wait(left_ms / 1000)
+
+    def _look_for_room(self) -> None:
+        with self._lock:
+            self._loop.room.notify_all()
 
     def _may_block(self, topic: str, partition: int | None = None) -> bool:
         """Whether a `send` of a record that fits into a batch might have to wait: for the topic's

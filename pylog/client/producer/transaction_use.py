@@ -5,11 +5,13 @@ thread.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import partial
 from typing import Any, Final
 
 from pylog import errors
 from pylog.client.background import LoopThread, logger
+from pylog.client.callers import kept_waiting
 from pylog.client.producer.producer_loop import ProducerLoop
 from pylog.client.sending.transaction_events import Operation
 from pylog.client.sending.transactions import ABORT, COMMIT, INIT, SEND_OFFSETS, Transactions
@@ -181,9 +183,17 @@ class TransactionUse:
         patience_ms = cluster.settings.bootstrap_timeout_ms
         if patience_ms < limit_s * 1000 and not cluster.metadata.version:
             try:
-                return waiter.result(patience_ms / 1000)
+                return _result(waiter, patience_ms / 1000)
             except TimeoutError:
                 if not cluster.metadata.version:
                     raise cluster.unreachable(patience_ms) from None
             limit_s -= patience_ms / 1000
-        return waiter.result(limit_s)
+        return _result(waiter, limit_s)
+
+
+def _result(waiter: Future[errors.PylogError | None], timeout_s: float) -> errors.PylogError | None:
+    """The outcome, unless the caller gives up; TimeoutError."""
+    gave_up: Future[errors.PylogError | None] = Future()
+    with kept_waiting(partial(gave_up.set_result, None)):
+        wait((waiter, gave_up), timeout_s, FIRST_COMPLETED)
+    return waiter.result(0)

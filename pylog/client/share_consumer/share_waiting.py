@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from pylog import errors
 from pylog.client.answers import Answer
+from pylog.client.callers import check_caller
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.denials import Denial
 from pylog.client.share_consumer.share_loop import ShareLoop
@@ -136,6 +137,7 @@ class ShareWaiting:
             self._raise_denied(self._clock.monotonic_ms())
 
     def _refuse_closed(self) -> None:
+        check_caller()
         if self._loop.closed:
             raise errors.ClientClosed("the share consumer is closed")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -38,3 +39,15 @@ def test_it_has_every_method() -> None:
         return {name for name, _ in inspect.getmembers(kind, callable) if not name.startswith("_")}
 
     assert methods(AdminClient) == methods(AsyncAdminClient)
+
+
+def test_a_call_that_is_cancelled_holds_no_thread() -> None:
+    async def work() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        async with AsyncAdminClient(bootstrap_servers="127.0.0.1:1") as admin:
+            for _ in range(4):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(admin.list_topics(), 0.02)
+            await asyncio.wait_for(asyncio.to_thread(lambda: None), 0.5)
+
+    asyncio.run(work())

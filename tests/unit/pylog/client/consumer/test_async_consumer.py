@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -174,5 +176,22 @@ def test_a_task_that_is_cancelled_in_a_call_closes_its_consumer(
             await task
         with pytest.raises(errors.ClientClosed):
             await made.poll(0)
+
+    asyncio.run(read())
+
+
+def test_a_call_that_is_cancelled_waits_no_more(cluster: FakeCluster) -> None:
+    fill(cluster, 3)
+    cluster.groups.faults["OffsetCommit"] = deque([errors.CoordinatorLoadInProgress.code] * 10_000)
+
+    async def read() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        async with consumer(cluster, group_id="g", enable_auto_commit=False) as c:
+            c.assign(T0)
+            for _ in range(4):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(c.commit({T0: 3}), 0.05)
+            await asyncio.wait_for(asyncio.to_thread(lambda: None), 2)
+            assert len(await c.poll(5)) == 3
 
     asyncio.run(read())

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -75,6 +76,81 @@ def test_many_tasks_keep_their_order_at_a_full_buffer_while_the_loop_goes_on(
     run(main())
     assert values(cluster) == [b"%04d" % i for i in range(300)]
     assert ticks > 10
+
+
+async def give_up(*sends: Coroutine[Any, Any, Any]) -> None:
+    """Have each wait on the loop, and cancel it then."""
+    for send in sends:
+        task = asyncio.create_task(send)
+        done, _ = await asyncio.wait({task}, timeout=0.02)
+        assert not done
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+def test_a_send_that_is_cancelled_at_a_full_buffer_sends_nothing_and_holds_no_thread(
+    cluster: FakeCluster,
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(2))
+        few: dict[str, Any] = {
+            "buffer_memory": 1_000,
+            "max_request_size": 1_000,
+            "batch_size": 500,
+            "max_in_flight_requests_per_connection": 1,
+            "request_timeout_ms": 1_000,
+            "max_block_ms": 20_000,
+        }
+        async with producer(cluster, **few) as p:
+            await p.send_and_wait("one", b"first")
+            cluster.produce_faults.append("hang")
+            kept = [await p.send("one", b"%d" % i + b"-" * 300) for i in range(2)]
+            await give_up(*(p.send("one", b"%d" % i + b"-" * 300) for i in range(2, 8)))
+            await asyncio.wait_for(asyncio.to_thread(lambda: None), 0.5)
+            kept.append(await p.send("one", b"last"))
+            assert [(await one).offset for one in kept] == [1, 2, 3]
+
+    run(main())
+    assert [(value or b"").rstrip(b"-") for value in values(cluster)] == [
+        b"first",
+        b"0",
+        b"1",
+        b"last",
+    ]
+
+
+def test_a_send_that_begins_as_others_wait_does_not_overtake_them(cluster: FakeCluster) -> None:
+    async def main() -> None:
+        async with producer(cluster) as p:
+
+            async def first_and_last() -> None:
+                await p.send("one", b"0")  # it waits for the topic's metadata
+                await p.send("one", b"3")
+
+            await asyncio.gather(first_and_last(), p.send("one", b"1"), p.send("one", b"2"))
+
+    run(main())
+    assert values(cluster) == [b"0", b"1", b"2", b"3"]
+
+
+def test_flushes_and_look_ups_that_are_cancelled_hold_no_thread(cluster: FakeCluster) -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        async with producer(cluster) as p:
+            cluster.produce_faults.append("hang")
+            sent = await p.send("one", b"x")
+            await give_up(p.flush(), p.flush(), p.flush())
+            await asyncio.wait_for(asyncio.to_thread(lambda: None), 0.5)
+            assert not sent.done()
+            await p.close(0)
+        nowhere = AsyncProducer(bootstrap_servers="127.0.0.1:1", max_block_ms=10_000)
+        async with nowhere as p:
+            await give_up(p.send("one", b"x"), p.partitions_for("one"), p.refresh("one"))
+            await asyncio.wait_for(asyncio.to_thread(lambda: None), 0.5)
+
+    run(main())
 
 
 @pytest.mark.usefixtures("short_grace")

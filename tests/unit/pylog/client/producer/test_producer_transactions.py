@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -405,6 +406,44 @@ def test_the_asyncio_twin(cluster: FakeCluster) -> None:
     asyncio.run(run())
     assert committed(cluster) == [b"1", b"4"]
     assert cluster.transactions.committed == {("g", read): 3}
+
+
+def test_a_call_of_the_twin_that_is_cancelled_goes_on_and_holds_no_thread(
+    cluster: FakeCluster,
+) -> None:
+    async def cancel(call: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.create_task(call)
+        done, _ = await asyncio.wait({task}, timeout=0.02)
+        assert not done
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        async with AsyncProducer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            transactional_id="a",
+            request_timeout_ms=500,
+        ) as p:
+            await p.init_transactions()
+            async with p.transaction():
+                await p.send_and_wait("one", b"0")
+            await p.begin_transaction()
+            cluster.produce_faults.append("hang")
+            await p.send("one", b"1")
+            for _ in range(4):
+                await cancel(p.commit_transaction())
+            await asyncio.wait_for(asyncio.to_thread(lambda: None), 0.3)
+            transactions = p._producer._of_transactions()._transactions
+            assert transactions.pending is not None
+            await asyncio.wrap_future(transactions.pending.waiter)
+            await p.commit_transaction()  # it has ended meanwhile: the same call hears of it
+            async with p.transaction():
+                await p.send("one", b"2")
+
+    asyncio.run(run())
+    assert committed(cluster) == [b"0", b"1", b"2"]
 
 
 @pytest.mark.parametrize(
