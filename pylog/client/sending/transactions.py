@@ -136,6 +136,8 @@ class Transactions:
         self._operation: Operation | None = None  # until the user has heard what became of it
         self._superseded: Operation | None = None  # by an abort
         self._offsets: CommitOffsets | None = None  # what is left to commit, to broker -1
+        self._asked: tuple[ConsumerGroupMetadata, dict[TopicPartition, OffsetAndMetadata]] | None
+        self._asked = None  # of the last call that sends offsets: the same one is made again
         self._keep_prepared = False
         self._prepared = PreparedTransaction()
         self._completing: PreparedTransaction | None = None
@@ -200,11 +202,14 @@ class Transactions:
         self, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> Operation:
         """Commit these positions of a group with the transaction."""
-        if (known := self._again(SEND_OFFSETS)) is not None:
+        asked = (group, dict(offsets))
+        if asked == self._asked and (known := self._again(SEND_OFFSETS)) is not None:
             return known
+        self._nothing_pending(SEND_OFFSETS)
         if self.state is not _S.IN_TRANSACTION:
             raise self._refusal(SEND_OFFSETS, "call begin_transaction() first")
         operation = self._begin(SEND_OFFSETS)
+        self._asked = asked
         if offsets:
             wanted = tuple(sorted(offsets.items()))
             self._offsets = CommitOffsets(

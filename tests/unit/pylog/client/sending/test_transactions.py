@@ -524,6 +524,20 @@ def test_offsets_go_to_the_coordinator_of_the_group() -> None:
     assert world.poll() == [offsets(1)]  # the group's coordinator is known by now
 
 
+def test_other_offsets_are_another_call() -> None:
+    world = TransactionWorld().begun()
+    operation = world.transactions.send_offsets(MEMBER, AT_5)
+    assert world.transactions.send_offsets(MEMBER, AT_5) is operation
+    at_6 = {T0: OffsetAndMetadata(6)}
+    with pytest.raises(errors.InvalidTxnState, match="has not ended yet"):
+        world.transactions.send_offsets(MEMBER, at_6)
+    commit = world.only(world.answer(world.only(world.poll()), CoordinatorFound(3)))
+    assert world.answer(commit, OffsetsKept()) == [OperationDone(operation)]  # and nobody heard
+    assert world.transactions.send_offsets(MEMBER, AT_5) is operation
+    world.transactions.send_offsets(MEMBER, at_6)
+    assert world.poll() == [CommitOffsets(3, TXN, 7, 0, MEMBER, tuple(at_6.items()))]
+
+
 def test_without_offsets_nothing_is_asked() -> None:
     world = TransactionWorld().begun()
     operation = world.transactions.send_offsets(MEMBER, {})
