@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -93,5 +93,12 @@ async def on_a_thread(call: Callable[[], T], *, begins: bool = False) -> T:
     try:
         return await (asyncio.shield(ran) if begins else ran)
     except asyncio.CancelledError:
+        ran.add_done_callback(heard)
         caller.give_up()
         raise
+
+
+def heard(future: asyncio.Future[Any]) -> None:
+    """Nobody asks for its error any more, and asyncio need not say so."""
+    if not future.cancelled():
+        future.exception()

@@ -14,7 +14,7 @@ from contextvars import copy_context
 from typing import TypeVar
 
 from pylog import errors
-from pylog.client.callers import Caller
+from pylog.client.callers import Caller, heard
 
 T = TypeVar("T")
 
@@ -40,9 +40,11 @@ class Elsewhere:
                 ran.set_exception(error)
 
         asyncio.get_running_loop().run_in_executor(None, copy_context().run, work)
+        outcome = asyncio.wrap_future(ran)
         try:
-            return await asyncio.shield(asyncio.wrap_future(ran))
+            return await asyncio.shield(outcome)
         except asyncio.CancelledError:
+            outcome.add_done_callback(heard)
             self._left = ran  # type: ignore[assignment]
             caller.give_up()
             raise
@@ -54,7 +56,7 @@ class Elsewhere:
             return
         if not left.done():
             over = asyncio.wrap_future(left)
-            over.add_done_callback(lambda ended: ended.exception())  # nobody's any more
+            over.add_done_callback(heard)
             await asyncio.wait({over}, timeout=timeout_s)
         if not left.done():
             raise errors.RequestTimedOut(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -184,8 +185,12 @@ def test_a_call_that_is_cancelled_waits_no_more(cluster: FakeCluster) -> None:
     fill(cluster, 3)
     cluster.groups.faults["OffsetCommit"] = deque([errors.CoordinatorLoadInProgress.code] * 10_000)
 
+    told: list[object] = []
+
     async def read() -> None:
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: told.append(context))
+        loop.set_default_executor(ThreadPoolExecutor(2))
         async with consumer(cluster, group_id="g", enable_auto_commit=False) as c:
             c.assign(T0)
             for _ in range(4):
@@ -195,3 +200,5 @@ def test_a_call_that_is_cancelled_waits_no_more(cluster: FakeCluster) -> None:
             assert len(await c.poll(5)) == 3
 
     asyncio.run(read())
+    gc.collect()
+    assert told == []
