@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import Any, TypeVar
@@ -96,6 +96,12 @@ async def on_a_thread(call: Callable[[], T], *, begins: bool = False) -> T:
         ran.add_done_callback(heard)
         caller.give_up()
         raise
+
+
+def call_on(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    """Have the loop make the call soon, from another thread; a loop that was closed makes none."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)
 
 
 def heard(future: asyncio.Future[Any]) -> None:

@@ -6,16 +6,15 @@ the caller's loop, without another thread; only calls that ask a broker wait on 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
-from pylog import errors
 from pylog.client.closing import AsyncClosing
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
+from pylog.client.consumer.one_task import OneTask, news
 from pylog.client.consumer.whole_reads import READ_S
 from pylog.client.elsewhere import Elsewhere
 from pylog.client.membership.offset_commits import OnCommitted
@@ -131,7 +130,7 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
         self._inner = make(
             *topics, bootstrap_servers=bootstrap_servers, group_id=group_id, **settings
         )
-        self._polling = False
+        self._task = OneTask()
         self._calls = Elsewhere()
 
     # ---- what to read, and where: at once -----------------------------------------------------
@@ -236,35 +235,15 @@ class AsyncConsumer(AsyncClosing, Generic[K, V]):
                 yield record
 
     async def _poll(self, timeout: float, take: Callable[[], T]) -> T:
-        if self._polling:
-            raise errors.WrongThread(
-                "the consumer is in use by another task; use it from one task at a time"
-            )
         deadline = SYSTEM_CLOCK.monotonic_ms() + seconds(timeout) * 1000
-        self._polling = True
-        try:
+        with self._task.poll():
             await self._calls.left_has_ended(seconds(timeout))
             while True:
                 found = take()
                 left_s = (deadline - SYSTEM_CLOCK.monotonic_ms()) / 1000
                 if length_hint(found) or left_s <= 0:
                     return found
-                await self._news(min(left_s, LOOK_AGAIN_S))
-        finally:
-            self._polling = False
-
-    async def _news(self, timeout_s: float) -> None:
-        """Return when something may have come."""
-        loop = asyncio.get_running_loop()
-        came = asyncio.Event()
-        stop = self._inner._waiting.listen(lambda: loop.call_soon_threadsafe(came.set))
-        try:
-            async with asyncio.timeout(timeout_s):
-                await came.wait()
-        except TimeoutError:
-            pass
-        finally:
-            stop()
+                await news(self._inner._waiting.listen, min(left_s, LOOK_AGAIN_S))
 
     # ---- what may ask a broker ----------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from pylog.client.callers import on_a_thread
+from pylog.client.callers import call_on, on_a_thread
 from pylog.client.closing import AsyncClosing
 from pylog.client.producer.delivery import DeliveryHandle, OnDelivery
 from pylog.client.producer.producer import Producer
@@ -56,8 +56,7 @@ class AsyncDelivery:
                     told.set_result(None)
 
             def on_done(_handle: DeliveryHandle) -> None:
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(wake)
+                call_on(loop, wake)
 
             handle.add_done_callback(on_done)
             yield from told.__await__()

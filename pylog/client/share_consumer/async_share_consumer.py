@@ -6,14 +6,12 @@ loop, without another thread; other calls that ask a broker wait on one.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
-from pylog import errors
 from pylog.client.closing import AsyncClosing
 from pylog.client.consumer.consumer_records import ConsumerRecords
+from pylog.client.consumer.one_task import OneTask, news
 from pylog.client.elsewhere import Elsewhere
 from pylog.client.share_consumer.share_consumer import Parts, ShareConsumer
 from pylog.client.share_consumer.share_waiting import LOOK_AGAIN_S
@@ -26,7 +24,6 @@ from pylog.model import AcknowledgeType
 from pylog.records.record import K, Record, V
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
 
 T = TypeVar("T")
@@ -120,7 +117,7 @@ class AsyncShareConsumer(AsyncClosing, Generic[K, V]):
         self._inner = make(
             *topics, bootstrap_servers=bootstrap_servers, group_id=group_id, **settings
         )
-        self._polling = False
+        self._task = OneTask()
         self._calls = Elsewhere()
 
     # ---- at once ------------------------------------------------------------------------------
@@ -163,7 +160,7 @@ class AsyncShareConsumer(AsyncClosing, Generic[K, V]):
         """Records, as soon as there are any; none after `timeout` seconds. Raises as
         `ShareConsumer.poll`.
         """
-        with self._one_poll():
+        with self._task.poll():
             await self._calls.left_has_ended(seconds(timeout))
             with self._inner._use():
                 left_over = self._inner._take_pending()
@@ -175,7 +172,7 @@ class AsyncShareConsumer(AsyncClosing, Generic[K, V]):
         """Records without end; a record is accepted when the next one is taken."""
         inner = self._inner
         while True:
-            with self._one_poll():
+            with self._task.poll():
                 await self._calls.left_has_ended()
                 with inner._use():
                     is_empty = not inner._has_pending
@@ -195,38 +192,13 @@ class AsyncShareConsumer(AsyncClosing, Generic[K, V]):
                 left_s = (deadline_ms - SYSTEM_CLOCK.monotonic_ms()) / 1000
                 if left_s <= 0:
                     break
-                await self._news(min(left_s, LOOK_AGAIN_S))
+                await news(inner._waiting.listen, min(left_s, LOOK_AGAIN_S))
                 with inner._use():
                     inner._waiting.raise_faults()
                     found = inner._look()
             return found
         finally:
             inner._end_poll(found)
-
-    @contextmanager
-    def _one_poll(self) -> Iterator[None]:
-        if self._polling:
-            raise errors.WrongThread(
-                "the consumer is in use by another task; use it from one task at a time"
-            )
-        self._polling = True
-        try:
-            yield
-        finally:
-            self._polling = False
-
-    async def _news(self, timeout_s: float) -> None:
-        """Return when something may have come."""
-        loop = asyncio.get_running_loop()
-        came = asyncio.Event()
-        stop = self._inner._waiting.listen(lambda: loop.call_soon_threadsafe(came.set))
-        try:
-            async with asyncio.timeout(timeout_s):
-                await came.wait()
-        except TimeoutError:
-            pass
-        finally:
-            stop()
 
     # ---- what asks a broker -------------------------------------------------------------------
 

@@ -91,7 +91,8 @@ class ShareWaiting:
 
         def stop() -> None:
             with self._loop.lock:
-                self._loop.listener = None
+                if self._loop.listener is listener:
+                    self._loop.listener = None
 
         with self._loop.lock:
             self._loop.listener = listener

@@ -202,3 +202,27 @@ def test_a_call_that_is_cancelled_waits_no_more(cluster: FakeCluster) -> None:
     asyncio.run(read())
     gc.collect()
     assert told == []
+
+
+def test_a_loop_that_was_closed_in_a_poll_leaves_the_consumer_to_the_next(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    c = consumer(cluster)
+    closed = asyncio.new_event_loop()
+    c.assign(T0)
+    lost = closed.create_task(c.poll(30))
+    lost._log_destroy_pending = False  # type: ignore[attr-defined]
+    closed.run_until_complete(asyncio.sleep(0))
+    assert c._inner._loop.listener is not None
+    closed.close()
+    fill(cluster, 3)
+
+    async def read() -> None:
+        async with c:
+            polled = asyncio.create_task(c.poll(30))
+            await asyncio.sleep(0)
+            lost.get_coro().close()
+            assert len(await polled) == 3
+
+    asyncio.run(read())
+    assert [r for r in caplog.records if r.exc_info or r.levelname == "ERROR"] == []
