@@ -55,7 +55,20 @@ def method_of(setting: str, given: Any, name: str, shape: str) -> Callable[..., 
             f"{setting}={given!r}: it must be a callable {shape}, an object with a method "
             f"`{name}`, or the import path of one"
         )
+    check_plain(found, setting, errors.InvalidConfig)
     return _of_data(found) if _takes_one(found) else found
+
+
+def check_plain(
+    code: object, what: str, fault: type[errors.PylogError] = errors.InvalidRequest
+) -> None:
+    """The fault for a coroutine function: its coroutines would never run."""
+    called = getattr(code, "__call__", None)  # noqa: B004  an object that is called
+    if inspect.iscoroutinefunction(code) or inspect.iscoroutinefunction(called):
+        raise fault(
+            f"{what}: {getattr(code, '__qualname__', code)} is a coroutine function; pylog calls "
+            f"it and awaits nothing: give a plain function, which may start a task of your loop"
+        )
 
 
 def _takes_one(code: Callable[..., Any]) -> bool:
@@ -89,5 +102,7 @@ def chain_of(setting: str, given: Any, names: Sequence[str]) -> list[Any]:
         found = made(setting, one)
         if not any(callable(getattr(found, name, None)) for name in names):
             raise errors.InvalidConfig(f"{setting}: {one!r} has no method {' or '.join(names)}")
+        for name in names:
+            check_plain(getattr(found, name, None), setting, errors.InvalidConfig)
         chain.append(found)
     return chain

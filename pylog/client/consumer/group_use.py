@@ -22,6 +22,7 @@ from pylog.client.membership.classic_membership import ClassicMembership
 from pylog.client.membership.messages import PartitionOffset
 from pylog.client.membership.offset_commits import OnCommitted
 from pylog.client.topics_and_partitions import offsets_of
+from pylog.client.user_code import check_plain
 from pylog.clock import Clock
 from pylog.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from pylog.plain_text import is_text
@@ -71,6 +72,7 @@ class GroupUse:
             raise errors.InvalidRequest(
                 f"callback={shown(callback)}: give a callable (offsets, error)"
             )
+        check_plain(callback, "callback")
         wanted = None if offsets is None else offsets_of(offsets)
         unread = self._collector.unyielded()
         self._loop.ask(self._group.commit_async, wanted, unread, callback)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pylog import errors
 from pylog.client.arguments import shown
+from pylog.client.user_code import check_plain
 from pylog.model import TopicPartition
 
 METHODS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
@@ -44,6 +45,7 @@ class RebalanceListening:
 
 def _method(listener: object, name: str) -> _Told | None:
     method = getattr(listener, name, None)
+    check_plain(method, f"listener={shown(listener)}")
     return method if callable(method) else None
 
 

@@ -17,6 +17,7 @@ from pylog.client.producer.delivery import DeliveryHandle, OnDelivery
 from pylog.client.producer.producer import Producer
 from pylog.client.producer.transaction_scope import AsyncTransactionScope
 from pylog.client.typed_settings import ProducerSettings
+from pylog.client.user_code import check_plain
 from pylog.model import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -102,6 +103,9 @@ class AsyncProducer(AsyncClosing):
         the loop goes on. Records keep the order in which `send` was awaited; one whose `send` is
         cancelled while it waits is not sent. Raises as `Producer.send`.
         """
+
+        if on_delivery is not None:
+            check_plain(on_delivery, "on_delivery")
 
         def send() -> AsyncDelivery:
             return AsyncDelivery(

@@ -14,7 +14,7 @@ from pylog.client.cluster_listeners import ClusterListeners
 from pylog.client.producer.interceptors import INTERCEPTS, Interceptors
 from pylog.client.sending.partitioners import Partitioner, RoundRobin, TopicPartitions
 from pylog.client.settings import PRODUCER_SETTINGS
-from pylog.client.user_code import chain_of, made, method_of
+from pylog.client.user_code import chain_of, check_plain, made, method_of
 
 Serialize = Callable[[str, Any], Any]
 Place = Callable[[str, "bytes | None", "bytes | None", TopicPartitions], int]
@@ -165,6 +165,7 @@ def _place(values: Mapping[str, Any]) -> Place | None:
             f"partitions) -> partition, an object with a method `partition`, or the import path "
             f"of one"
         )
+    check_plain(found, setting, errors.InvalidConfig)
     choose: Callable[..., int] = found
 
     def place(

@@ -35,6 +35,7 @@ from pylog.client.sharing.share_core import OnAcknowledged, ShareCore
 from pylog.client.timeouts import seconds, seconds_or_none
 from pylog.client.topics_and_partitions import check_topic
 from pylog.client.typed_settings import Deserialize, HasDeserialize, ShareConsumerSettings
+from pylog.client.user_code import check_plain
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import AcknowledgeType, TopicPartition
 from pylog.records.record import K, Record, V
@@ -444,6 +445,7 @@ class ShareConsumer(Closing, Shown, Generic[K, V]):
                 raise errors.InvalidRequest(
                     f"callback={shown(callback)}: give a callable (offsets, error), or None"
                 )
+            check_plain(callback, "callback")
             with self._loop.lock:
                 self._core.listen(callback)
 
