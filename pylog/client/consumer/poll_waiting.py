@@ -14,7 +14,7 @@ from typing import Final, NoReturn, TypeVar
 
 from pylog import errors
 from pylog.client.answers import Answer, Callback
-from pylog.client.callers import check_caller
+from pylog.client.callers import check_caller, kept_waiting
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS, Denial
 from pylog.client.consumer.collecting import Collector
@@ -166,6 +166,10 @@ class PollWaiting:
         """The group's answer; it comes in time, or says that it could not. WokenUp after
         `wakeup()`. With a `line` this thread reads it there.
         """
+        with kept_waiting(self._loop.notify_soon):
+            return self._answer(answer, line)
+
+    def _answer(self, answer: Answer[V], line: CommitLine | None) -> V:
         lent = self._loop.lent
         while True:
             with self._loop.lock:

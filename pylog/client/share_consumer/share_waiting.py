@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from pylog import errors
 from pylog.client.answers import Answer
-from pylog.client.callers import check_caller
+from pylog.client.callers import check_caller, kept_waiting
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.denials import Denial
 from pylog.client.share_consumer.share_loop import ShareLoop
@@ -65,6 +65,10 @@ class ShareWaiting:
 
     def answer(self, answer: Answer[V]) -> V:
         """The core's answer, which comes in time. WokenUp after `wakeup()`."""
+        with kept_waiting(self._loop.notify_soon):
+            return self._answer(answer)
+
+    def _answer(self, answer: Answer[V]) -> V:
         while True:
             with self._loop.lock:
                 self._refuse_closed()
