@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pylog.client.sinks.sink_types import SinkAttempt, SinkDecision, SinkKey
 from pylog.errors import (
+    BootstrapFailed,
     InvalidTxnState,
     PylogError,
     SinkBatchDecided,
@@ -178,14 +179,16 @@ _known_runs: set[tuple[SinkKey, str]] = set()
 def _look_for_predecessor(
     producer: StagingProducer, options: SinkOptions, batch: SinkBatchId
 ) -> str:
-    """A warning, or none. Raises SinkTaken, and where an explicit id was given, why brokers cannot
-    tell.
+    """A warning, or none. Raises SinkTaken, BootstrapFailed where no server answers, and where an
+    explicit id was given, why brokers cannot tell.
     """
     sink, run = batch.sink, (batch.sink, batch.run_id)
     if not is_query(sink.query_id) or run in _known_runs:
         return ""
     try:
         before = predecessor(batch, options, producer.sinks_named(sink.sink_id))
+    except BootstrapFailed:
+        raise  # the attempt would ask the same servers, for as long again
     except PylogError:
         if options.sink_id is not None:
             raise

@@ -13,6 +13,7 @@ import pytest
 from pylog import errors
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.sinks.sink_types import SinkAttempt, SinkKey
+from pylog.client.sinks.staging_producer import StagingProducer
 from pylog.model import TopicPartition
 from pylog_connector.clients import drop_staging_producer, staging_producer_for
 from pylog_connector.deciding import abort, decide
@@ -115,6 +116,21 @@ def test_all_tasks_count_at_once(cluster: FakeCluster, to: SinkOptions) -> None:
     abort(reports, to)  # as after a commit whose outcome was not known
     assert decide(reports, to) == decided
     assert committed(cluster) == "abcde"
+
+
+def test_servers_that_do_not_answer_are_waited_for_once(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question waits for `max.block.ms`, by default a minute."""
+    to = options(cluster, **{"pylog.bootstrap.servers": "127.0.0.1:1", "pylog.max.block.ms": "50"})
+
+    def begin_attempt(producer: StagingProducer, attempt: SinkAttempt) -> None:
+        raise AssertionError("the servers were asked again")
+
+    monkeypatch.setattr(StagingProducer, "begin_attempt", begin_attempt)
+    batch = SinkBatchId(SinkKey("0d6f6f8e-30c5-4e6c-9a4f-5bd9c81b0070", "t"), "r", 0)
+    with pytest.raises(WriteFailed, match=r"127\.0\.0\.1:1: connection refused"):
+        stage(to, "ab", batch)
 
 
 def test_a_batch_without_rows_asks_nobody(cluster: FakeCluster, to: SinkOptions) -> None:
