@@ -15,7 +15,7 @@ from dataclasses import replace
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from pylog_connector.errors import SaveMode
+from pylog_connector.errors import ConnectorError, SaveMode
 from pylog_connector.option_names import (
     BOOTSTRAP,
     EXACTLY_ONCE,
@@ -37,7 +37,7 @@ from pylog_connector.options import (
 from pylog_connector.plainly import plainly
 from pylog_connector.schema import check_sink_schema, projection, source_schema
 from pylog_connector.sink import BatchWriter, StreamWriter
-from pylog_connector.source import BatchReader, StreamReader
+from pylog_connector.source import BatchReader, RefusedStream, StreamReader
 
 logger = logging.getLogger(__name__)
 
@@ -76,11 +76,15 @@ class PylogDataSource(DataSource):
         return BatchReader(options, _columns(schema, options))
 
     @plainly
-    def streamReader(self, schema: StructType) -> StreamReader:
-        """A streaming read."""
-        options = source_options(self.options, streaming=True)
+    def streamReader(self, schema: StructType) -> StreamReader | RefusedStream:
+        """A streaming read, or one that raises what is wrong with it when Spark uses it."""
+        try:
+            options = source_options(self.options, streaming=True)
+            columns = _columns(schema, options)
+        except ConnectorError as error:
+            return RefusedStream(error)
         self._tell_without_effect(sink=False)
-        return StreamReader(options, _columns(schema, options))
+        return StreamReader(options, columns)
 
     @plainly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -29,7 +29,7 @@ from pylog_connector.bounds import BoundsReader
 from pylog_connector.byte_admission import ByteLimit
 from pylog_connector.byte_ranges import ByteRanges
 from pylog_connector.cutting import MARKER_WAITS_S, ConsistentEnds
-from pylog_connector.errors import ReadFailed
+from pylog_connector.errors import ConnectorError, ReadFailed
 from pylog_connector.group_commits import GroupCommits
 from pylog_connector.group_progress import flat
 from pylog_connector.lag import NOTHING_TOLD, Lag, Unread
@@ -524,6 +524,45 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._warned.clear()
                 self._warned.add(warning)
                 logger.warning("%s", warning)
+
+
+class RefusedStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A streaming read whose options or columns are wrong: each call of Spark raises why.
+
+    Spark 4.3 does not take the error while it makes a reader: it stops the reader that it does not
+    have, and its own UnboundLocalError is what the user finds at the end.
+    """
+
+    def __init__(self, error: ConnectorError) -> None:
+        self._error = error
+
+    @plainly
+    def _refuse(self) -> NoReturn:
+        raise self._error
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Raises the error, as all others do."""
+        self._refuse()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Raises the error."""
+        self._refuse()
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Raises the error."""
+        self._refuse()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Raises the error."""
+        self._refuse()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Raises the error."""
+        self._refuse()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Raises the error."""
+        self._refuse()
 
 
 def _starting(options: SourceOptions, source: BoundsReader, bounds: Bounds) -> Bound:

@@ -207,11 +207,14 @@ def test_61_of_two_queries_on_one_checkpoint_one_goes_on(
     assert reads.out() == ["0-0", "0-1", "more"]
 
 
-def test_a_stream_has_no_end(cluster: FakeCluster, reads: Reads) -> None:
+@pytest.mark.parametrize("trigger", [{"availableNow": True}, {"processingTime": "0 seconds"}])
+def test_a_stream_has_no_end(
+    cluster: FakeCluster, reads: Reads, trigger: dict[str, object]
+) -> None:
     numbers(cluster, "a", 2)
-    assert "[PYLOG_OPTION_NOT_APPLICABLE] endingOffsets" in ends_with(
-        reads.start(endingOffsets="latest")
-    )
+    why = ends_with(reads.start(endingOffsets="latest", trigger=trigger))
+    assert "[PYLOG_OPTION_NOT_APPLICABLE] endingOffsets" in why
+    assert "During handling of the above exception" not in why  # Spark's own, after the error
     assert "[PYLOG_UNKNOWN_TOPIC] the cluster has no topic none" in ends_with(
         reads.start(subscribe="none")
     )

@@ -6,16 +6,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import pytest
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pylog.model import TopicPartition
 from pylog_connector.bounds import BoundsReader
-from pylog_connector.errors import DataLoss
+from pylog_connector.datasource import PylogDataSource
+from pylog_connector.errors import DataLoss, OptionNotApplicable
 from pylog_connector.lag import NOTHING_TOLD, Unread
 from pylog_connector.options import source_options
 from pylog_connector.planning import Bounds, PartitionBounds, TopicBounds
 from pylog_connector.ranges import ReadRange
-from pylog_connector.source import StreamReader
+from pylog_connector.source import RefusedStream, StreamReader
 
 T0 = TopicPartition("a", 0)
 
@@ -332,3 +334,21 @@ def test_a_wait_for_records_is_over_with_the_delay() -> None:
     assert clock.slept == [0.1]  # a leader that could not wait is not asked without a pause
     clock.now_ms += 200
     assert ends(stream.latestOffset(first, limit)) == {"0": 7}
+
+
+def test_a_refused_stream_says_why_at_whatever_spark_asks_first() -> None:
+    source = PylogDataSource({"pylog.bootstrap.servers": "h:1", "subscribe": "a"})
+    source.options["endingOffsets"] = "latest"
+    stream = source.streamReader(source.schema())
+    assert isinstance(stream, RefusedStream)
+    for call in (
+        stream.prepareForTriggerAvailableNow,
+        stream.getDefaultReadLimit,
+        stream.initialOffset,
+        lambda: stream.latestOffset({}, ReadAllAvailable()),
+        lambda: stream.partitions({}, {}),
+        lambda: stream.read(InputPartition(())),
+    ):
+        with pytest.raises(OptionNotApplicable, match="endingOffsets='latest'"):
+            call()
+    stream.stop()  # as Spark does after the error
