@@ -11,6 +11,7 @@ import logging
 import warnings
 from collections.abc import MutableMapping
 from dataclasses import replace
+from typing import Final
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -40,6 +41,12 @@ from pylog_connector.sink import BatchWriter, StreamWriter
 from pylog_connector.source import BatchReader, RefusedStream, StreamReader
 
 logger = logging.getLogger(__name__)
+
+LINES_MAX: Final = 1_000
+"""The number of lines that a process remembers, so as not to log one at each batch."""
+_told: set[str] = set()
+"""The lines about options that this process has logged. Spark keeps its processes, and makes a
+stream's writer in two of them for each batch."""
 
 
 class PylogDataSource(DataSource):
@@ -114,7 +121,13 @@ class PylogDataSource(DataSource):
 
     def _tell_without_effect(self, *, sink: bool) -> None:
         for name, reason in without_effect(self.options, sink=sink).items():
-            logger.warning("%s is taken without effect: %s", legible(name), reason)
+            line = f"{legible(name)} is taken without effect: {reason}"
+            if line in _told:
+                continue
+            if len(_told) >= LINES_MAX:
+                _told.clear()
+            _told.add(line)
+            logger.warning("%s", line)
 
 
 def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:

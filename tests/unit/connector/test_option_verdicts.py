@@ -3,8 +3,10 @@ from __future__ import annotations
 import logging
 
 import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
 
-from pylog_connector.datasource import PylogDataSource
+from pylog_connector import datasource
+from pylog_connector.datasource import LINES_MAX, PylogDataSource
 from pylog_connector.option_names import options_of_sinks, options_of_sources
 from pylog_connector.option_verdicts import (
     Becomes,
@@ -138,8 +140,9 @@ def test_the_use_is_guessed() -> None:
 
 
 def test_the_format_writes_a_line_for_each_option_without_effect(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(datasource, "_told", set())
     with caplog.at_level(logging.WARNING):
         source = PylogDataSource({**READ, "groupidprefix": "etl", "kafka.acks": "1"})
         assert caplog.messages == []
@@ -149,3 +152,24 @@ def test_the_format_writes_a_line_for_each_option_without_effect(
         "tasks",
         "kafka.acks is taken without effect: it is for writes, and a source has no use for it",
     ]
+
+
+def test_the_batches_of_a_stream_do_not_write_the_line_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark makes the writer of a stream for each batch, in a process that it keeps."""
+    told: set[str] = set()
+    monkeypatch.setattr(datasource, "_told", told)
+    schema = StructType([StructField("value", BinaryType())])
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            PylogDataSource({**WRITE, "kafka.acks": "1"}).streamWriter(schema, False)
+        PylogDataSource({**WRITE, "kafka.acks": "0", "groupIdPrefix": "etl"}).writer(schema, False)
+    assert caplog.messages == [
+        "kafka.acks is taken without effect: the sink loses nothing, which needs all",
+        "groupIdPrefix is taken without effect: no group shares a query's partitions among its "
+        "tasks",
+    ]
+    told.update(str(number) for number in range(LINES_MAX))
+    PylogDataSource({**WRITE, "subscribe": "a"}).streamWriter(schema, False)
+    assert len(told) == 1
