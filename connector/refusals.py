@@ -35,6 +35,7 @@ def failed(
 ) -> ConnectorError:
     """The client's error as the sink's. `part`: the rows that were refused, where they are kept."""
     why = in_options(str(error), options.bootstrap_option)
+    why = why.removeprefix(f"topic {topic}: ")
     if isinstance(error, InvalidConfig):
         return InvalidOption(why)
     if isinstance(error, UnknownTopicOrPartition):

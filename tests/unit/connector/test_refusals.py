@@ -79,9 +79,12 @@ def test_a_batch_too_large_names_the_limit_that_applied() -> None:
         "max.message.bytes is 20; raise max.message.bytes of topic b, or write smaller rows"
     )
     assert "pylog." not in str(failed("b", None, by_topic, SINK))
-    by_client = MessageTooLarge("the record takes up to 30 bytes; max_request_size is 20. Raise it")
-    assert str(failed("b", None, by_client, SINK)).endswith(
-        "bytes; pylog.max.request.size is 20. Raise it"
+    by_client = MessageTooLarge(
+        "topic b: the record takes up to 30 bytes; max_request_size is 20. Raise it"
+    )
+    assert str(failed("b", None, by_client, SINK)) == (
+        "[PYLOG_SINK_ROW] topic b: the record takes up to 30 bytes; pylog.max.request.size is 20. "
+        "Raise it"
     )
 
 
