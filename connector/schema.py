@@ -43,7 +43,7 @@ _SINK: Final[dict[str, tuple[tuple[type[DataType], ...], str]]] = {
     "key": (_BYTES, "string or binary"),
     "topic": ((StringType,), "string"),
     "partition": ((IntegerType, ShortType, ByteType), "int"),
-    "timestamp": ((TimestampType, TimestampNTZType), "timestamp"),
+    "timestamp": ((TimestampType,), "timestamp"),
     "headers": ((ArrayType,), "array<struct<key:string,value:binary>>"),
 }
 
@@ -111,7 +111,14 @@ def check_sink_schema(schema: StructType, *, topic_option: bool) -> tuple[str, .
             continue
         kind = fields[name]
         if not isinstance(kind, kinds) or (name == "headers" and not _is_headers(kind)):
-            raise SinkSchema(f"the column {name} is {kind.simpleString()}; it must be {words}")
+            zoned = (
+                ": cast it, which takes it for a time of the session's time zone"
+                if isinstance(kind, TimestampNTZType)
+                else ""
+            )
+            raise SinkSchema(
+                f"the column {name} is {kind.simpleString()}; it must be {words}{zoned}"
+            )
         written.append(name)
     return tuple(written)
 

@@ -95,8 +95,7 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     if name == "partition":
         return column.cast(pa.int32())
     if name == "timestamp":
-        # Without a time zone Spark's value is taken as UTC.
-        utc = column.cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+        utc = column.cast(pa.timestamp("us", tz="UTC"))
         # The source shows a record without a timestamp, -1 in Kafka's format, as 1 ms before 1970.
         none = pc.equal(utc, pa.scalar(NO_TIMESTAMP * 1000, utc.type))
         return pc.if_else(none, pa.scalar(None, utc.type), utc)

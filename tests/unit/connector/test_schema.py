@@ -70,8 +70,8 @@ def test_what_the_sink_writes() -> None:
         "value", "key", "topic", "partition", "timestamp", "headers",
     )  # fmt: skip
     assert "topic" not in check_sink_schema(everything, topic_option=True)
-    small = columns(value=StringType(), partition=ShortType(), timestamp=TimestampNTZType())
-    assert check_sink_schema(small, topic_option=True) == ("value", "partition", "timestamp")
+    small = columns(value=StringType(), partition=ShortType())
+    assert check_sink_schema(small, topic_option=True) == ("value", "partition")
     # With the option the column's type does not matter, as with Spark's Kafka sink.
     odd = columns(value=StringType(), topic=LongType())
     assert check_sink_schema(odd, topic_option=True) == ("value",)
@@ -89,6 +89,11 @@ def test_what_the_sink_writes() -> None:
         (columns(value=StringType(), topic=LongType()), False, ["topic is bigint"]),
         (columns(value=StringType(), partition=LongType()), True, ["partition is bigint", "int"]),
         (columns(value=StringType(), timestamp=LongType()), True, ["timestamp is bigint"]),
+        (
+            columns(value=StringType(), timestamp=TimestampNTZType()),
+            True,
+            ["timestamp is timestamp_ntz", "cast it", "the session's time zone"],
+        ),
         (columns(value=StringType(), headers=StringType()), True, ["headers is string"]),
         (
             columns(value=StringType(), headers=ArrayType(StringType())),
