@@ -251,22 +251,6 @@ def test_a_record_over_a_limit_names_it_and_harms_no_other(
 # ---- input 10 -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("idempotent", [True, False])
-def test_the_first_record_after_a_topic_was_made_anew_is_stored_in_the_new_one(
-    cluster: LocalCluster, admin: AdminClient, idempotent: bool
-) -> None:
-    topic = f"anew-{idempotent}"
-    admin.create_topics(NewTopic(topic))
-    with Producer(
-        bootstrap_servers=cluster.bootstrap_servers, enable_idempotence=idempotent
-    ) as producer:
-        offsets = [producer.send(topic, b"old").result(30).offset for _ in range(3)]
-        admin.delete_topics(topic)
-        admin.create_topics(NewTopic(topic))
-        offsets += [producer.send(topic, b"new").result(30).offset for _ in range(3)]
-    assert offsets == [0, 1, 2, 0, 1, 2]
-
-
 def test_10_a_topic_is_deleted_and_made_anew_while_records_flow(
     cluster: LocalCluster, admin: AdminClient
 ) -> None:

@@ -17,7 +17,7 @@ from pylog.client.fetching.positions import Positions
 from pylog.client.sending.accumulator import Accumulator
 from pylog.client.sending.lanes import Lane, LaneState
 from pylog.client.sending.producer_batch import Batch, BatchState
-from pylog.client.sending.send_events import Ack, Effect
+from pylog.client.sending.send_events import Ack
 from pylog.client.sending.sender import Sender
 from pylog.model import (
     LeaderEpoch,
@@ -35,18 +35,11 @@ from tests.sim.variant import Variant
 from tests.sim.variant_parts import FOR_EVER, many_clients, many_topics, much_forgotten
 
 _production_on_acks = Sender.on_acks
-_production_go_on_in_new_topic = Sender._go_on_in_new_topic
 
 
 def _kept_in_memory(self: Accumulator, batch: Batch) -> None:
     batch.become(BatchState.RESOLVED)
     del self.incomplete[batch]
-
-
-def _whatever_may_be_stored(self: Sender, now_ms: int, lane: Lane, effects: list[Effect]) -> None:
-    for batch in lane.unresolved:
-        batch.maybe_stored = False
-    _production_go_on_in_new_topic(self, now_ms, lane, effects)
 
 
 def _answers_turned_round(
@@ -289,12 +282,6 @@ CLIENT_VARIANTS: dict[str, Variant] = {
     "old_place_in_a_new_topic": Variant(
         "A consumer goes on at its offset in a topic that was made anew",
         ((Positions, "_on_new_topic", _same_place),),
-        leaning=many_topics,
-        caught_by=3,
-    ),
-    "stored_in_both_topics": Variant(
-        "A batch that may be stored in a deleted topic is sent to the one made anew",
-        ((Sender, "_go_on_in_new_topic", _whatever_may_be_stored),),
         leaning=many_topics,
         caught_by=3,
     ),

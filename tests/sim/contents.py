@@ -65,10 +65,6 @@ class Contents:
         assert self._originals.get(mark, original) == original, original
         self._originals[mark] = original
 
-    def moved(self, mark: int, home: tuple[TopicId, int]) -> None:
-        """Its producer sends it to a topic made anew: the one before certainly has it not."""
-        self._originals[mark] = self._originals[mark]._replace(home=home)
-
     def get(self, mark: int) -> Original | None:
         """The batch of that fingerprint."""
         return self._originals.get(mark)

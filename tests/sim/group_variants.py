@@ -378,7 +378,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
             (wire, "_fetched", _whichever_topic_it_is_in),
         ),
         leaning=_among("recreate", "kill", then=_with_members("crash", "close")),
-        caught_by=11,
+        caught_by=15,
         groups=True,
     ),
     "reads_the_next_topic_of_the_name": Variant(
@@ -414,7 +414,7 @@ GROUP_VARIANTS: dict[str, Variant] = {
             "kill",
             then=_with_members("crash", "close", "stall", protocols=CLASSIC, away_ms=300),
         ),
-        caught_by=24,
+        caught_by=9,
         groups=True,
     ),
     "commits_nothing_of_what_was_lost": Variant(

@@ -450,9 +450,7 @@ class ProducerApp(Actor):
         before = known.get(fate.marks[-1]) if fate.marks else None
         is_transactional = bool(self.transactional_id)
         data = batch_bytes(batch, self._compression, transactional=is_transactional)
-        sent_to, fate.home = fate.home, (topic_id, tp.partition)
-        if fate.marks and sent_to != fate.home:
-            self._must_not_be_in(sent_to, fate)
+        fate.home = (topic_id, tp.partition)
         if fresh:
             mark = fingerprint(data)
             if before is None:
@@ -466,19 +464,7 @@ class ProducerApp(Actor):
                 )
             fate.marks.append(mark)
             known.sent(mark, before._replace(home=fate.home))
-        elif sent_to != fate.home:
-            self.cluster.sometimes["a batch goes to the new topic as it is"] += 1
-            known.moved(fate.marks[-1], fate.home)
         return PartitionBatch(tp, topic_id, data)
-
-    def _must_not_be_in(self, home: PartitionKey, fate: Fate) -> None:
-        """Check that a batch which goes to a topic made anew was not stored in the one before."""
-        self.cluster.sometimes["a batch goes on in the new topic"] += 1
-        for batch in self.cluster.shadows.ghost(*home).written.values():
-            if batch.mark in fate.marks:
-                raise Violation(
-                    "C", f"{self.name}: {fate} goes to another topic, and {home} has {batch}"
-                )
 
     def _open(self, broker: int) -> _Stream | None:
         process = self.cluster.process(BrokerId(broker))

@@ -106,10 +106,7 @@ class Dispatcher:
     ) -> Batch | None:
         """The partition's next batch if its order allows one now; it stays where it is."""
         lane = self.lanes.get(tp)
-        topic_id = self.metadata.topic_id(tp.topic)
         if lane is not None and lane.unresolved:
-            if lane.topic_id != topic_id:
-                return None  # before the lane goes on in the new topic
             head = lane.unresolved[0]
             if not lane.all_in_flight:
                 waits = head.state is not _WAITING or lane.retry_at_ms > now_ms
@@ -127,15 +124,11 @@ class Dispatcher:
             return None  # it takes more records meanwhile
         if not self.settings.idempotent:
             return batch
+        topic_id = self.metadata.topic_id(tp.topic)
         if lane is not None and topic_id != lane.topic_id:
             self.start_over(lane, topic_id)
         needs_id = lane is None or lane.producer_id == NO_PRODUCER_ID
         return None if needs_id and not self.id.have(now_ms, effects) else batch
-
-    def is_of_old_topic(self, lane: Lane) -> bool:
-        """Whether the lane's topic was deleted, and there is another one of its name."""
-        topic_id = self.metadata.topic_id(lane.topic_partition.topic)
-        return bool(topic_id and lane.topic_id and topic_id != lane.topic_id)
 
     def start_over(self, lane: Lane, topic_id: str) -> None:
         """The partition's topic is another one now, and its sequences begin again. So the lane

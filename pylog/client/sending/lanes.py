@@ -86,13 +86,6 @@ class Lane:
         if not self.gap:
             self.become(LaneState.GAP)
 
-    def refuse_all(self) -> None:
-        """Nothing that is left in it may go under the present producer id."""
-        self.open_gap()
-        for batch in self.unresolved:
-            if batch.state is BatchState.WAITING:
-                batch.become(BatchState.REFUSED)
-
     @property
     def all_in_flight(self) -> bool:
         """Whether nothing in it waits to be sent (again)."""

@@ -45,9 +45,8 @@ NEXT_STATES: Final = {
     BatchState.RESOLVED: (),
 }
 """The states that may follow each one. A waiting batch is refused when a broker accepts a later
-one, or its topic was made anew; a refused one waits again under a fresh producer id. One that is
-resolved in flight, because its time is up, may still be answered: that changes its lane, and not
-the batch.
+one; a refused one waits again under a fresh producer id. One that is resolved in flight, because
+its time is up, may still be answered: that changes its lane, and not the batch.
 """
 for _state, _following in NEXT_STATES.items():
     _state.following = _following  # for each batch a look-up by an enum would cost too much

@@ -32,8 +32,6 @@ NOT_STORED: Final = frozenset(
         errors.TopicAuthorizationFailed.code,
         errors.UnsupportedCompressionType.code,
         errors.UnknownProducerId.code,
-        errors.UnknownTopicId.code,
-        errors.UnknownTopicOrPartition.code,
         errors.ThrottlingQuotaExceeded.code,
     }
 )
@@ -108,10 +106,10 @@ def fills(batch: Batch, too_large: TooLarge) -> bool:
 
 
 def topic_replaced(topic: str) -> errors.UnknownTopicId:
-    """The batch may be in the log of the old topic."""
+    """The topic's records have nowhere to go."""
     return errors.UnknownTopicId(
-        f"topic {topic} was deleted and created anew; records that may be stored in the old one "
-        f"are not written to the new one"
+        f"topic {topic} was deleted and created anew; records meant for the old one are not "
+        f"written to the new one"
     )
 
 

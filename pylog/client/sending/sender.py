@@ -22,10 +22,7 @@ Order and exactly-once, per partition (a "lane"):
 - a lane moves to a fresh id as a whole, and only where none of its batches can be stored and none
   behind them was accepted. Else all that it has left fails: their order is not bought with a
   second place. (Kafka moves all: redpanda #3039 shows how that stores records twice.)
-  Nothing new is sent behind a batch that was overtaken;
-- where a topic was deleted and made anew, a lane goes on in the new one when everything that it has
-  sent is answered: what certainly is not stored in the old topic goes there, as Kafka's producer
-  has it; what may be stored fails, so that no record is in both.
+  Nothing new is sent behind a batch that was overtaken.
 """
 
 from __future__ import annotations
@@ -101,6 +98,8 @@ class Sender:
     def poll(self, now_ms: int) -> list[Effect]:
         """Everything that can be decided now."""
         effects: list[Effect] = []
+        if self.settings.idempotent:
+            self._id.have(now_ms, effects)  # before the first record needs it
         if self.transactions is not None:
             self._drop_doomed(self.transactions, effects)
         self._expire(now_ms, effects)
@@ -108,8 +107,6 @@ class Sender:
         self._accumulator.mark_lingered(now_ms)
         if self.dispatcher.is_unsettled:
             self._settle_lanes(now_ms, effects)
-        if self.settings.idempotent:
-            self._id.have(now_ms, effects)  # before the first record needs it
         unknown = self.dispatcher.drain(now_ms, effects)
         if unknown and now_ms >= self._refresh_at_ms:
             self._refresh_at_ms = now_ms + self.settings.retry_backoff_ms
@@ -214,12 +211,13 @@ class Sender:
         return effects + self.poll(now_ms)
 
     def on_metadata(self, now_ms: int) -> list[Effect]:
-        """New metadata: lanes whose leader moved need not wait; topics made anew are found out."""
+        """New metadata: lanes whose leader moved need not wait; deleted topics are found out."""
         effects: list[Effect] = []
         for tp in list(self._busy):
             lane = self._lanes[tp]
-            if self.dispatcher.is_of_old_topic(lane):
-                self.dispatcher.is_unsettled = True
+            topic_id = self._metadata.topic_id(tp.topic)
+            if topic_id and lane.topic_id and topic_id != lane.topic_id:
+                self._topic_was_replaced(lane, effects)
                 continue
             leader = self._metadata.leader(*tp)
             head = lane.unresolved[0] if lane.unresolved else None
@@ -355,20 +353,12 @@ class Sender:
         if batch.state is not BatchState.REFUSED:
             batch.become(BatchState.REFUSED)  # whether it may move shows when all are answered
 
-    def _go_on_in_new_topic(self, now_ms: int, lane: Lane, effects: list[Effect]) -> None:
+    def _topic_was_replaced(self, lane: Lane, effects: list[Effect]) -> None:
         tp = lane.topic_partition
         for batch in list(lane.unresolved):
-            if batch.maybe_stored or batch.overtaken:
-                self._fail(batch, topic_replaced(tp.topic), effects)
-        topic_id = self._metadata.topic_id(tp.topic)
-        if not lane.unresolved:
-            self._busy.pop(tp, None)
-            self.dispatcher.start_over(lane, topic_id)
-            return
-        lane.topic_id = topic_id
-        lane.retry_at_ms = now_ms
-        if lane.has_begun or lane.gap:  # else neither topic knows the sequences
-            lane.refuse_all()
+            self._fail(batch, topic_replaced(tp.topic), effects)
+        self._busy.pop(tp, None)
+        self.dispatcher.start_over(lane, self._metadata.topic_id(tp.topic))
 
     # ---- failing ------------------------------------------------------------------------------
 
@@ -479,9 +469,6 @@ class Sender:
     # ---- gaps ---------------------------------------------------------------------------------
 
     def _settle_lanes(self, now_ms: int, effects: list[Effect]) -> None:
-        for lane in [self._lanes[tp] for tp in self._busy]:
-            if self.dispatcher.is_of_old_topic(lane) and not lane.any_in_flight:
-                self._go_on_in_new_topic(now_ms, lane, effects)
         for tp in [tp for tp in self._busy if self._lanes[tp].gap]:
             lane = self._lanes[tp]
             if lane.unresolved:

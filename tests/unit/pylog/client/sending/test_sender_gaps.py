@@ -204,64 +204,7 @@ def test_a_topic_that_vanishes_for_a_moment_keeps_its_sequences() -> None:
     assert sequences(world.poll()) == [(1, [1])]
 
 
-def test_records_that_the_old_topic_refused_go_to_its_successor() -> None:
-    world = begun()
-    first, second = world.add(), world.add()
-    assert sequences(world.poll()) == [(1, [1]), (1, [2])]
-    gone = refused(errors.UnknownTopicId)
-    assert world.acks(1, 4, gone) == [RefreshMetadata(("t",))]
-    world.lead(1, 2, 1, topic_id="other")
-    assert world.sender.on_metadata(world.now_ms) == []  # the second is not answered
-    effects = world.acks(1, 5, gone)
-    assert effects == [RefreshMetadata(("t",)), RequestProducerId()]
-    effects = world.sender.on_producer_id(world.now_ms, 8, 0)
-    assert effects == [SendRequest(1, 6, (first,))]
-    assert world.acks(1, 6, OK) == [BatchDone(first, 0, -1), SendRequest(1, 7, (second,))]
-    assert [(b.producer_id, b.base_sequence) for b in (first, second)] == [(8, 0), (8, 1)]
-    assert world.acks(1, 7, OK) == [BatchDone(second, 0, -1)]
-
-
-@pytest.mark.parametrize("idempotent", [True, False])
-def test_the_first_record_that_the_old_topic_refused_goes_on_as_it_is(idempotent: bool) -> None:
-    world = World(settings=SenderSettings(idempotent=idempotent))
-    first = world.add()
-    world.poll()
-    world.acks(1, 1, refused(errors.UnknownTopicId))
-    world.lead(1, 2, 1, topic_id="other")
-    assert world.sender.on_metadata(world.now_ms) == [SendRequest(1, 2, (first,))]
-    assert world.acks(1, 2, OK) == [BatchDone(first, 0, -1)]
-
-
-def test_a_batch_in_flight_to_the_old_topic_may_still_be_stored_there() -> None:
-    world = begun()
-    first = world.add()
-    world.poll()
-    world.lead(1, 2, 1, topic_id="other")
-    assert world.sender.on_metadata(world.now_ms) == []
-    second = world.add()
-    assert world.poll() == []
-    effects = world.acks(1, 4, OK)
-    assert effects == [BatchDone(first, 0, -1), RequestProducerId()]
-    effects = world.sender.on_producer_id(world.now_ms, 8, 0)
-    assert effects == [SendRequest(1, 5, (second,))]
-
-
-def test_of_several_batches_those_that_may_be_stored_in_the_old_topic_fail() -> None:
-    world = begun()
-    first, second = world.add(), world.add()
-    world.poll()
-    lost = refused(errors.NotLeaderOrFollower, base_offset=1)
-    world.sender.on_acks(world.now_ms, 1, [(4, [lost]), (5, [refused(errors.UnknownTopicId)])])
-    world.lead(1, 2, 1, topic_id="other")
-    (failed, asked) = world.sender.on_metadata(world.now_ms)
-    assert isinstance(failed, BatchFailed)
-    assert (failed.batch, type(failed.error)) == (first, errors.UnknownTopicId)
-    assert asked == RequestProducerId()
-    effects = world.sender.on_producer_id(world.now_ms, 8, 0)
-    assert effects == [SendRequest(1, 6, (second,))]
-
-
-def test_records_that_may_be_stored_in_a_deleted_topic_do_not_go_to_its_successor() -> None:
+def test_records_for_a_deleted_topic_do_not_go_to_its_successor() -> None:
     world = World()
     sent, queued = world.add(), None
     world.poll()
