@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Unpack, overload
 from pylog import errors
 from pylog.client.arguments import topics_and_settings
 from pylog.client.background import close_at_exit, logger, shared_loop
+from pylog.client.callers import check_caller
 from pylog.client.closing import Closing
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.cluster_settings import ClusterSettings
@@ -426,7 +427,9 @@ class Consumer(Closing, Shown, Generic[K, V]):
     ) -> Any:
         read = WholeRead(self, max_records, timeout)
         try:
-            return make(read.table(include_headers))
+            made = make(read.table(include_headers))
+            check_caller()  # nobody would get it
+            return made
         except BaseException:
             if not self._closed:
                 read.go_back()

@@ -90,14 +90,18 @@ class WholeRead:
     def _add_all(self, batches: list[pa.RecordBatch]) -> None:
         """The columns of a poll, each batch of one partition. Records beyond the limit are read
         again."""
-        cut: set[TopicPartition] = set()
+        polled = []
         for batch in batches:
             tp = TopicPartition(
                 batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py()
             )
+            offsets = batch.column("offset").to_numpy()
+            self._begun.setdefault(tp, int(offsets[0]))
+            polled.append((tp, offsets, batch))
+        cut: set[TopicPartition] = set()
+        for tp, offsets, batch in polled:
             if tp in cut:
                 continue
-            offsets = batch.column("offset").to_numpy()
             if tp not in self._ends:
                 self._ends |= self._consumer.end_offsets([tp])
             rows = min(int(offsets.searchsorted(self._ends[tp])), self._left)
@@ -105,7 +109,6 @@ class WholeRead:
                 cut.add(tp)
                 self._consumer.seek(tp, int(offsets[rows]))
             if rows:
-                self._begun.setdefault(tp, int(offsets[0]))
                 self._batches.append(batch.slice(0, rows))
                 self._left -= rows
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -160,6 +161,50 @@ def test_a_consumer_of_nothing_and_a_closed_one(cluster: FakeCluster) -> None:
         c.to_arrow()
     with pytest.raises(errors.ClientClosed):
         c.to_arrow()
+
+
+def test_an_end_that_cannot_be_looked_up_loses_nothing(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster, 5)
+
+    def late(*_: object) -> None:
+        raise errors.RequestTimedOut("no end")
+
+    with consumer(cluster) as c:
+        c.assign([T0])
+        monkeypatch.setattr(c, "_reached", dict)  # the group gives the partition as it is polled
+        monkeypatch.setattr(c, "end_offsets", late)
+        with pytest.raises(errors.RequestTimedOut, match="no end"):
+            c.to_arrow()
+        assert c.position(T0) == 0
+
+
+def test_a_read_that_is_cancelled_takes_nothing(cluster: FakeCluster) -> None:
+    fill(cluster, 5)
+    entered, cancelled = threading.Event(), threading.Event()
+
+    def deserialize(_topic: str, data: bytes | None) -> bytes | None:
+        entered.set()
+        assert cancelled.wait(10)
+        return data
+
+    async def read() -> int:
+        async with AsyncConsumer(
+            "t",
+            bootstrap_servers=cluster.bootstrap_servers,
+            auto_offset_reset="earliest",
+            value_deserializer=deserialize,
+        ) as consumer:
+            task = asyncio.create_task(consumer.to_pandas())
+            assert await asyncio.to_thread(entered.wait, 10)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            cancelled.set()
+            return len(await consumer.to_pandas())
+
+    assert asyncio.run(read()) == 5
 
 
 def test_asyncio(cluster: FakeCluster) -> None:
