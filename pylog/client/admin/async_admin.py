@@ -13,6 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 from pylog.client.admin.admin import AdminClient
 from pylog.client.callers import on_a_thread
 from pylog.client.closing import AsyncClosing
+from pylog.client.cluster.shown import AsyncShown
 from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuses
 from pylog.client.typed_settings import AdminSettings
 
@@ -25,13 +26,13 @@ def _awaited(
 ) -> Callable[Concatenate[AsyncAdminClient, P], Coroutine[Any, Any, T]]:
     @functools.wraps(method)
     async def call(self: AsyncAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await on_a_thread(functools.partial(method, self._admin, *args, **kwargs))
+        return await on_a_thread(functools.partial(method, self._inner, *args, **kwargs))
 
     return call
 
 
 @refuses(ADMIN_NOT_OFFERED)
-class AsyncAdminClient(AsyncClosing):
+class AsyncAdminClient(AsyncClosing, AsyncShown):
     """As AdminClient, each method to be awaited. For one event loop or several."""
 
     def __init__(
@@ -42,7 +43,7 @@ class AsyncAdminClient(AsyncClosing):
         bootstrap_servers: str | Iterable[str] | None = None,
         **settings: Unpack[AdminSettings],
     ) -> None:
-        self._admin = AdminClient(config, bootstrap_servers=bootstrap_servers, **settings)
+        self._inner = AdminClient(config, bootstrap_servers=bootstrap_servers, **settings)
 
     create_topics = _awaited(AdminClient.create_topics)
     delete_topics = _awaited(AdminClient.delete_topics)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from pylog.client.cluster.cluster import Cluster
 
@@ -19,9 +19,28 @@ class Shown:
         return f"<{type(self).__name__} {where}{state}>"
 
     def __reduce__(self) -> NoReturn:
-        # TypeError, as for files and locks: pickle's own would name a part of gRPC or asyncio.
-        raise TypeError(
-            f"cannot pickle {self!r}: its connections belong to this process; make a "
-            f"{type(self).__name__} in the function that runs in the other process (in Spark, in "
-            f"the one that runs on the executors)"
-        )
+        _refuse(self)
+
+
+class _Twin(Protocol):
+    @property
+    def _inner(self) -> Shown: ...
+
+
+class AsyncShown:
+    """The same for a client for asyncio, by the one inside."""
+
+    def __repr__(self: _Twin) -> str:
+        return repr(self._inner).replace(type(self._inner).__name__, type(self).__name__, 1)
+
+    def __reduce__(self) -> NoReturn:
+        _refuse(self)
+
+
+def _refuse(client: object) -> NoReturn:
+    # TypeError, as for files and locks: pickle's own would name a part of gRPC or asyncio.
+    raise TypeError(
+        f"cannot pickle {client!r}: its connections belong to this process; make a "
+        f"{type(client).__name__} in the function that runs in the other process (in Spark, in "
+        f"the one that runs on the executors)"
+    )

@@ -12,6 +12,7 @@ from operator import length_hint
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, Unpack, overload
 
 from pylog.client.closing import AsyncClosing
+from pylog.client.cluster.shown import AsyncShown
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.one_task import OneTask, news
@@ -43,7 +44,7 @@ LOOK_AGAIN_S: Final = 0.5
 T = TypeVar("T")
 
 
-class AsyncConsumer(AsyncClosing, Generic[K, V]):
+class AsyncConsumer(AsyncClosing, AsyncShown, Generic[K, V]):
     """Reads records; arguments, settings, meanings and errors are `Consumer`'s.
 
     For one task at a time on one event loop; `wakeup()` may come from anywhere. Deserializers and

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from pylog.client.callers import call_on, on_a_thread
 from pylog.client.closing import AsyncClosing
+from pylog.client.cluster.shown import AsyncShown
 from pylog.client.producer.delivery import DeliveryHandle, OnDelivery
 from pylog.client.producer.producer import Producer
 from pylog.client.producer.transaction_scope import AsyncTransactionScope
@@ -67,7 +68,7 @@ class AsyncDelivery:
         return repr(self._handle).replace("DeliveryHandle", "AsyncDelivery", 1)
 
 
-class AsyncProducer(AsyncClosing):
+class AsyncProducer(AsyncClosing, AsyncShown):
     """Sends records. Settings, guarantees and errors are `Producer`'s. For one loop at a time.
 
     Callbacks and interceptors still run on pylog's thread, not on the loop.
@@ -81,8 +82,8 @@ class AsyncProducer(AsyncClosing):
         bootstrap_servers: str | Iterable[str] | None = None,
         **settings: Unpack[ProducerSettings],
     ) -> None:
-        self._producer = Producer(config, bootstrap_servers=bootstrap_servers, **settings)
-        self._producer._at_hand.is_wanted = False  # the caller's loop has better things to do
+        self._inner = Producer(config, bootstrap_servers=bootstrap_servers, **settings)
+        self._inner._at_hand.is_wanted = False  # the caller's loop has better things to do
         self._turn = asyncio.Lock()  # held by the one send that waits
         self._waiting = 0  # those that wait, with the ones behind it: they keep their order
 
@@ -109,7 +110,7 @@ class AsyncProducer(AsyncClosing):
 
         def send() -> AsyncDelivery:
             return AsyncDelivery(
-                self._producer.send(
+                self._inner.send(
                     topic,
                     value,
                     key=key,
@@ -120,7 +121,7 @@ class AsyncProducer(AsyncClosing):
                 )
             )
 
-        if not self._waiting and not self._producer._may_block(topic, partition):
+        if not self._waiting and not self._inner._may_block(topic, partition):
             return send()
         return await self._in_order(send)
 
@@ -143,19 +144,19 @@ class AsyncProducer(AsyncClosing):
         """As `Producer.send_arrow`; returns, with a future of this loop, once all is buffered. One
         that is cancelled while it waits sends the rows that are buffered already.
         """
-        send = partial(self._producer.send_arrow, topic, data, partition=partition)
+        send = partial(self._inner.send_arrow, topic, data, partition=partition)
         return asyncio.wrap_future(await self._in_order(send))
 
     async def init_transactions(self, keep_prepared_txn: bool = False) -> None:
         """As `Producer.init_transactions`. A call of transactions that is cancelled goes on; the
         same call made again waits for its end.
         """
-        init = self._producer.init_transactions
+        init = self._inner.init_transactions
         await on_a_thread(partial(init, keep_prepared_txn), begins=True)
 
     async def begin_transaction(self) -> None:
         """As `Producer.begin_transaction`."""
-        self._producer.begin_transaction()
+        self._inner.begin_transaction()
 
     async def send_offsets_to_transaction(
         self,
@@ -163,49 +164,49 @@ class AsyncProducer(AsyncClosing):
         group_metadata: ConsumerGroupMetadata,
     ) -> None:
         """As `Producer.send_offsets_to_transaction`."""
-        send = self._producer.send_offsets_to_transaction
+        send = self._inner.send_offsets_to_transaction
         await on_a_thread(partial(send, offsets, group_metadata), begins=True)
 
     async def prepare_transaction(self) -> PreparedTransaction:
         """As `Producer.prepare_transaction`."""
-        return await on_a_thread(self._producer.prepare_transaction, begins=True)
+        return await on_a_thread(self._inner.prepare_transaction, begins=True)
 
     async def complete_transaction(self, state: PreparedTransaction | str) -> None:
         """As `Producer.complete_transaction`."""
-        complete = self._producer.complete_transaction
+        complete = self._inner.complete_transaction
         await on_a_thread(partial(complete, state), begins=True)
 
     async def commit_transaction(self) -> None:
         """As `Producer.commit_transaction`."""
-        await on_a_thread(self._producer.commit_transaction, begins=True)
+        await on_a_thread(self._inner.commit_transaction, begins=True)
 
     async def abort_transaction(self) -> None:
         """As `Producer.abort_transaction`."""
-        await on_a_thread(self._producer.abort_transaction, begins=True)
+        await on_a_thread(self._inner.abort_transaction, begins=True)
 
     def transaction(self) -> AsyncTransactionScope:
         """`async with producer.transaction():` commits at the end of the block; aborts if it
         raises.
         """
-        self._producer._of_transactions()
+        self._inner._of_transactions()
         return AsyncTransactionScope(self)
 
     async def flush(self, timeout: float | None = None) -> None:
         """As `Producer.flush`."""
-        await on_a_thread(partial(self._producer.flush, timeout))
+        await on_a_thread(partial(self._inner.flush, timeout))
 
     async def partitions_for(self, topic: str) -> list[int]:
         """The topic's partition numbers."""
-        return await on_a_thread(partial(self._producer.partitions_for, topic))
+        return await on_a_thread(partial(self._inner.partitions_for, topic))
 
     async def refresh(self, topic: str) -> None:
         """As `Producer.refresh`."""
-        await on_a_thread(partial(self._producer.refresh, topic))
+        await on_a_thread(partial(self._inner.refresh, topic))
 
     def metrics(self) -> dict[str, float]:
         """As `Producer.metrics`; at once."""
-        return self._producer.metrics()
+        return self._inner.metrics()
 
     async def close(self, timeout: float | None = None) -> None:
         """As `Producer.close`. A call that is cancelled goes on."""
-        await asyncio.shield(asyncio.to_thread(self._producer.close, timeout))
+        await asyncio.shield(asyncio.to_thread(self._inner.close, timeout))

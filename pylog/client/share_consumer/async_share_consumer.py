@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from pylog.client.closing import AsyncClosing
+from pylog.client.cluster.shown import AsyncShown
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.one_task import OneTask, news
 from pylog.client.elsewhere import Elsewhere
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncShareConsumer(AsyncClosing, Generic[K, V]):
+class AsyncShareConsumer(AsyncClosing, AsyncShown, Generic[K, V]):
     """Takes records in turn with the members of its share group; arguments, settings, meanings and
     errors are `ShareConsumer`'s.
 

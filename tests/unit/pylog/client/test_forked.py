@@ -4,16 +4,20 @@ Programs that the parent starts do start.
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import os
 import pickle
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from pylog import AdminClient, Consumer, Producer, errors
+from pylog.aio import AsyncAdminClient, AsyncConsumer, AsyncProducer
 from tests.fakes.fake_cluster import FakeCluster
 
 FAILED, FINE = 1, 0
@@ -119,3 +123,16 @@ def test_clients_show_where_they_belong_to(kind: type[Producer | Consumer | Admi
     assert repr(client) == f"<{kind.__name__} somewhere:9092>"
     client.close()
     assert repr(client) == f"<{kind.__name__} somewhere:9092 closed>"
+
+
+@pytest.mark.parametrize("kind", [AsyncProducer, AsyncConsumer, AsyncAdminClient])
+def test_their_twins_do_the_same(kind: Any) -> None:
+    async def use() -> None:
+        async with kind(bootstrap_servers="somewhere:9092") as client:
+            assert repr(client) == f"<{kind.__name__} somewhere:9092>"
+            for copies in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(TypeError, match=f"cannot pickle <{kind.__name__} somewhere"):
+                    copies(client)
+        assert repr(client) == f"<{kind.__name__} somewhere:9092 closed>"
+
+    asyncio.run(use())

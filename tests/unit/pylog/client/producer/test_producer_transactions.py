@@ -435,7 +435,7 @@ def test_a_call_of_the_twin_that_is_cancelled_goes_on_and_holds_no_thread(
             for _ in range(4):
                 await cancel(p.commit_transaction())
             await asyncio.wait_for(asyncio.to_thread(lambda: None), 0.3)
-            transactions = p._producer._of_transactions()._transactions
+            transactions = p._inner._of_transactions()._transactions
             assert transactions.pending is not None
             await asyncio.wrap_future(transactions.pending.waiter)
             await p.commit_transaction()  # it has ended meanwhile: the same call hears of it
