@@ -275,8 +275,7 @@ class Cluster:
             if known is not None and name not in self.denied:
                 return known
             denial = self.denied.get(name)
-            now_ms = self.clock.monotonic_ms()
-            if asked and denial is not None and denial.counts(now_ms, timeout_ms):
+            if asked and denial is not None and denial.counts(timeout_ms):
                 raise denial.error
             left_s = (deadline - self.clock.monotonic_ms()) / 1000
             try:
@@ -409,14 +408,13 @@ class Cluster:
             if topic.error is None:
                 self.denied.pop(topic.name, None)
             else:
-                before = self.denied.get(topic.name)
-                since_ms, known = (before.since_ms, before.sure) if before else (now_ms, False)
-                error = topic.error.about(topic.name)
-                self.denied[topic.name] = Denial(since_ms, error, known or topic.name in sure)
+                self._deny(topic.name, topic.error, now_ms, sure=topic.name in sure)
         if all_topics:
             for name in self.metadata.topics.keys() - {topic.name for topic in snapshot.topics}:
                 missing = errors.UnknownTopicOrPartition(f"topic {name} does not exist")
-                self.denied.setdefault(name, Denial(now_ms, missing.about(name)))
+                self._deny(name, missing, now_ms, sure=False)
+        if not all(self.denied[name].counts() for name in self.denied.keys() & self.topics.keys()):
+            self.refresh_soon()  # until it is known
         brokers = self.metadata.brokers.values()
         self._ports.keep((b.stream, b.epoch) for b in brokers if b.stream is not None)
         live = self._live()
@@ -427,6 +425,11 @@ class Cluster:
                 self._on_change(faulty)
             except Exception:  # noqa: BLE001  refreshing must go on
                 logger.exception("a metadata change could not be applied")
+
+    def _deny(self, name: str, error: errors.PylogError, now_ms: int, *, sure: bool) -> None:
+        before = self.denied.get(name)
+        since_ms, was_sure = (now_ms, False) if before is None else (before.since_ms, before.sure)
+        self.denied[name] = Denial(since_ms, now_ms, error.about(name), was_sure or sure)
 
     def _live(self) -> set[tuple[Address, int | None]]:
         """The servers that this client may need again."""

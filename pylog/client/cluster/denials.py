@@ -24,20 +24,25 @@ CONFIRM_S_MAX: Final = 0.3
 
 
 class Denial(NamedTuple):
-    """The cluster does not know a topic: since when (monotonic), and its words."""
+    """The cluster does not know a topic: since when, and when it said so last (monotonic), and its
+    words.
+    """
 
     since_ms: int
+    newest_ms: int
     error: errors.PylogError
     sure: bool = False
 
-    def counts(self, now_ms: int, patience_ms: int | None = None) -> bool:
-        """Whether it is to be believed; by an impatient caller sooner."""
+    def counts(self, patience_ms: int | None = None) -> bool:
+        """Whether it is to be believed; by an impatient caller sooner. One answer alone says
+        little, however old it is: it may be that of a broker that has just started.
+        """
         if self.sure or not self.error.retriable:
             return True
         grace_ms = UNKNOWN_TOPIC_GRACE_MS
         if patience_ms is not None:
             grace_ms = min(grace_ms, patience_ms)
-        return now_ms - self.since_ms >= grace_ms
+        return self.newest_ms - self.since_ms >= grace_ms
 
 
 def denied_in(response: log_pb2.MetadataResponse, known: Container[str]) -> list[str]:

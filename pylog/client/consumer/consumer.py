@@ -775,9 +775,8 @@ class Consumer(Closing, Shown, Generic[K, V]):
     def _drop_deleted_topics(self) -> None:
         """A topic that is gone matches no pattern any more. The lock is held."""
         denied = self._cluster.denied
-        now_ms = self._clock.monotonic_ms()
         for topic in {tp.topic for tp in self._positions.partitions if tp.topic in denied}:
-            if not denied[topic].counts(now_ms):
+            if not denied[topic].counts():
                 continue
             logger.warning("topic %s does not exist any more; it is read no longer", topic)
             self._cluster.metadata.forget_topic(topic)

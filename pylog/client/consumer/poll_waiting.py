@@ -301,7 +301,7 @@ class PollWaiting:
             raise error
 
     def _raise_topic_fault(self, now_ms: int, at_once: bool) -> None:
-        faults = {**self._denials(now_ms), **self._absent_partitions(now_ms)}
+        faults = {**self._denials(), **self._absent_partitions(now_ms)}
         if not faults:
             self._arrivals = {}
             return
@@ -318,7 +318,7 @@ class PollWaiting:
             self._cluster.thread.call(self._cluster.refresh_soon)
         raise faults[what]
 
-    def _denials(self, now_ms: int) -> dict[str | TopicPartition, errors.PylogError]:
+    def _denials(self) -> dict[str | TopicPartition, errors.PylogError]:
         """Subscribed topics that the cluster denies."""
         if self._core.subscription.pattern is not None:
             return {}  # a pattern stops matching a topic that is gone
@@ -327,7 +327,7 @@ class PollWaiting:
             for topic, denial in list(self._cluster.denied.items())
             if topic in self._cluster.topics
             and denial is not self._told.get(topic)
-            and denial.counts(now_ms, self._timeout_ms)
+            and denial.counts(self._timeout_ms)
         }
 
     def _absent_partitions(self, now_ms: int) -> dict[str | TopicPartition, errors.PylogError]:

@@ -139,7 +139,7 @@ class ShareWaiting:
         if not self._cluster.metadata.version:
             self._raise_out_of_reach()
         else:
-            self._raise_denied(self._clock.monotonic_ms())
+            self._raise_denied()
 
     def _refuse_closed(self) -> None:
         check_caller()
@@ -165,13 +165,13 @@ class ShareWaiting:
         if waited_ms >= self._timeout_ms:
             raise self._cluster.unreachable(waited_ms)
 
-    def _raise_denied(self, now_ms: int) -> None:
+    def _raise_denied(self) -> None:
         """UnknownTopicOrPartition, or what else the cluster says of a subscribed topic; what was
         raised once counts when the cluster says it again.
         """
         for topic, denial in list(self._cluster.denied.items()):
             is_mine = topic in self._core.topics and denial is not self._told.get(topic)
-            if is_mine and denial.counts(now_ms, self._timeout_ms):
+            if is_mine and denial.counts(self._timeout_ms):
                 self._told[topic] = denial
                 self._cluster.thread.call(self._cluster.refresh_soon)
                 raise denial.error

@@ -14,6 +14,7 @@ from pylog import errors
 from pylog.client.background import shared_loop
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.cluster_settings import ClusterSettings
+from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS
 from pylog.client.cluster.metadata import Address
 from pylog.client.cluster.server import Server
 from pylog.client.settings import ADMIN_SETTINGS
@@ -90,6 +91,30 @@ def test_a_topic_that_is_new_does_not_wait_for_the_pause_behind_a_refresh() -> N
         }
         settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
         assert thread.run(asyncio.wait_for(ask(), 30)) == ([1, 2, 3], 0)
+
+
+def test_one_denial_of_a_known_topic_is_asked_again_and_counts_for_nothing() -> None:
+    thread = shared_loop()
+
+    async def ask() -> tuple[bool, bool, bool]:
+        cluster = Cluster(thread, settings)
+        await cluster.refresh("t")
+        running.hidden_topics.add("t")  # as by a broker that has just started
+        await cluster.refresh()
+        denied = cluster.denied["t"]
+        running.hidden_topics.clear()
+        while "t" in cluster.denied:
+            await asyncio.sleep(0.001)
+        known = "t" in cluster.metadata.topics
+        await cluster.close()
+        is_old = denied._replace(newest_ms=denied.since_ms + UNKNOWN_TOPIC_GRACE_MS)
+        return denied.counts(), is_old.counts(), known
+
+    with FakeCluster(1) as running:
+        running.create_topic("t")
+        given = {"bootstrap_servers": running.bootstrap_servers, "retry_backoff_ms": 1}
+        settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
+        assert thread.run(asyncio.wait_for(ask(), 60)) == (False, True, True)
 
 
 def answers_of_three(
