@@ -164,7 +164,7 @@ def spark_figures(scale: float, runs: int) -> None:
 def sink_batch_rows(
     session: SparkSession, running: LocalCluster, rows: int, batches: int, runs: int
 ) -> None:
-    """What a batch of a streaming query takes, exactly once and at least once."""
+    """The time of a streaming query's batch, exactly once and at least once."""
 
     def batch_ms(*, exactly_once: bool) -> float:
         topic = cluster.fresh_topic(running, f"streamed-{uuid.uuid4()}")

@@ -92,7 +92,7 @@ class FakeCluster:
         self.metadata_requests = 0
         self.metadata_by_broker: Counter[int] = Counter()
         self.metadata_offsets: dict[int, int] = {}
-        """What each broker has heard of the metadata; 0 where it is not said."""
+        """The metadata offset that each broker tells; 0 where none is given."""
         self.producer_ids = 100
         self.hidden_topics: set[str] = set()
         self.late_topics: set[str] = set()

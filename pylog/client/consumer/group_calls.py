@@ -36,8 +36,8 @@ class GroupCalls:
         self._rebalance_timeout_ms = rebalance_timeout_ms
 
     async def call(self, request: GroupRequest, topic_id: TopicId) -> GroupAnswer:
-        """The broker's answer; raises the reason why there is none. What no retry cures, a defect
-        of ours too, is a refusal: somebody waits for that.
+        """The broker's answer; raises the reason why there is none. An error that no retry cures is
+        a refusal, and so is a defect of ours: somebody waits for an answer.
         """
         try:
             server = await self._server(request)

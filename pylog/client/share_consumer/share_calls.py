@@ -24,8 +24,8 @@ class ShareCalls:
         self._wire = wire
 
     async def call(self, request: ShareRequest) -> ShareGroupAnswer:
-        """The broker's answer; raises the reason why there is none. What no retry cures, a defect
-        of ours too, is a refusal: somebody waits for that.
+        """The broker's answer; raises the reason why there is none. An error that no retry cures is
+        a refusal, and so is a defect of ours: somebody waits for an answer.
         """
         try:
             server = await self._server(request)

@@ -97,14 +97,19 @@ def test_one_denial_of_a_known_topic_is_asked_again_and_counts_for_nothing() -> 
     thread = shared_loop()
 
     async def ask() -> tuple[bool, bool, bool]:
-        cluster = Cluster(thread, settings)
+        is_known = asyncio.Event()
+        cluster = Cluster(
+            thread,
+            settings,
+            on_change=lambda _: None if "t" in cluster.denied else is_known.set(),
+        )
         await cluster.refresh("t")
         running.hidden_topics.add("t")  # as by a broker that has just started
         await cluster.refresh()
         denied = cluster.denied["t"]
+        is_known.clear()
         running.hidden_topics.clear()
-        while "t" in cluster.denied:
-            await asyncio.sleep(0.001)
+        await is_known.wait()
         known = "t" in cluster.metadata.topics
         await cluster.close()
         is_old = denied._replace(newest_ms=denied.since_ms + UNKNOWN_TOPIC_GRACE_MS)
@@ -120,8 +125,8 @@ def test_one_denial_of_a_known_topic_is_asked_again_and_counts_for_nothing() -> 
 def answers_of_three(
     asks: int, offsets: dict[int, int], later: dict[int, int], *, forward: bool = True
 ) -> list[int]:
-    """What the answerers had heard of the metadata, of three brokers; `later`: from the second
-    answer on.
+    """The metadata offsets in the answers of three brokers; `later`: theirs from the second answer
+    on.
     """
     thread = shared_loop()
 

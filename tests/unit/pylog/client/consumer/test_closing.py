@@ -1,4 +1,4 @@
-"""What a consumer that is closed has committed."""
+"""A consumer that is closed has committed as its user says."""
 
 from __future__ import annotations
 
