@@ -33,11 +33,6 @@ class Gathering:
         self._came = 0  # in this span
         self._are_many = False  # came in the span before
 
-    @property
-    def waiting(self) -> int:
-        """Calls that wait."""
-        return len(self._waiting)
-
     def add(self, begin: Callable[[], None], now: float) -> None:
         """Begin a call: at once when few come, else with the others of this span."""
         if now >= self._span_ends:
@@ -46,6 +41,7 @@ class Gathering:
             self._span_ends = now + SPAN_SECONDS
         self._came += 1
         if not self._are_many:
+            self.begin_all()  # the timer of a span may be late
             begin()
             return
         self._waiting.append(begin)

@@ -265,7 +265,7 @@ def with_calls_that_wait(play: Callable[[Caller], Awaitable[None]]) -> None:
         gathering = world.server.gathering
         gathering._are_many, gathering._span_ends = True, ticks() + 60
         await play(world)
-        assert gathering.waiting == 0
+        assert gathering._waiting == []
 
     scene(first)
 

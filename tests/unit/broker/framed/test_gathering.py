@@ -71,6 +71,16 @@ def test_after_a_quiet_span_a_call_begins_at_once() -> None:
     scene(play)
 
 
+def test_a_call_of_a_later_span_does_not_overtake_those_whose_timer_is_late() -> None:
+    async def play(begun: Begun) -> None:
+        begun.are_many()
+        begun.add(1, at=1.0)
+        begun.add(2, at=1.0 + SPAN_SECONDS)
+        assert begun.numbers == [1, 2]
+
+    scene(play)
+
+
 def test_the_first_call_that_does_not_wait_takes_the_others_along() -> None:
     async def play(begun: Begun) -> None:
         begun.are_many()
