@@ -729,8 +729,9 @@ class Consumer(Closing, Shown, Generic[K, V]):
         if self._group is not None and not self._thread.is_current():
             with self._turn.use():
                 self._waiting.refuse_in_awaited_callback("close()")
-                leaves = leave_group or self._group.is_static
-                leaves = self._leaves_group if leave_group is None else leaves
+                leaves = self._leaves_group
+                if leave_group is not None:  # a static one tells that it will be back
+                    leaves = leave_group or self._group.is_static
                 raised = self._group.end(
                     timeout_s, unread, commits=commit, leaves=leaves, for_good=leave_group is True
                 )
